@@ -1,0 +1,72 @@
+"""One request on its way through the broker, and the place its answer goes.
+
+Why: some answers wait (a sync, a long poll, a rebalance) while later requests of the same connection are already
+worked on. A call keeps the answer's place in line.
+Invariants: a call is answered or dropped exactly once; the connection sends answers in the order of the calls.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from millstream.wire.apis import ApiKey
+from millstream.wire.frames import response_frame
+from millstream.wire.schema import response_writer
+
+Buffer = bytes | bytearray | memoryview
+
+
+class CallSink(Protocol):
+    """The connection, seen from a call."""
+
+    client_host: str
+    advertised_host: str
+    advertised_port: int
+
+    def answered(self, call: "Call") -> None:
+        """The call's buffers are ready to be sent when its turn comes."""
+
+    def fail(self, call: "Call", error: BaseException) -> None:
+        """The handler broke: there is no answer, the connection can't go on."""
+
+    def hold(self) -> None:
+        """Take no further request of this connection until `release`."""
+
+    def release(self) -> None:
+        """Go on with the requests that wait."""
+
+
+class Call:
+    __slots__ = ("api_key", "buffers", "client_id", "correlation_id", "sink", "version")
+
+    def __init__(
+        self, sink: CallSink, api_key: int, version: int, correlation_id: int, client_id: str | None
+    ) -> None:
+        self.sink = sink
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.buffers: Sequence[Buffer] | None = None
+        """None until answered; empty when there is nothing to send."""
+
+    def respond(self, response: dict[str, Any]) -> None:
+        """Answer with the fields of the API's newest version; those this version lacks are left out."""
+        try:
+            body = response_writer(ApiKey(self.api_key), self.version)(response)
+        except Exception as error:
+            self.sink.fail(self, error)
+            return
+        self.send((response_frame(ApiKey(self.api_key), self.version, self.correlation_id, body),))
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        """Answer with a whole frame."""
+        self.buffers = buffers
+        self.sink.answered(self)
+
+    def drop(self) -> None:
+        """The protocol wants no answer (acks=0)."""
+        self.send(())
+
+    @property
+    def client_host(self) -> str:
+        return self.sink.client_host

@@ -1,0 +1,162 @@
+"""The data directory as a whole: who owns it, who it is, and whether it was left in order.
+
+    lock        held by the running node
+    node.json   cluster id and boot count
+    clean       there only between a clean stop and the next start
+    reserve     space to fall back on when the disk is full
+    topics/     one directory a partition
+    archive/    expired segments of topics that keep them
+
+Why: two nodes on one directory would destroy it, and a node must know whether the last one had time to finish.
+Invariants: `clean` is written last and removed first; the boot count is durable before anything is written
+under it, and never repeats, for it is the leader epoch.
+"""
+
+import base64
+import fcntl
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from crc32c import crc32c
+
+from millstream.log.errors import DirectoryLocked, DirectoryUnusable
+from millstream.log.files import replace_file, sync_directory
+
+CLEAN = "clean"
+NODE = "node.json"
+TOPICS = "topics"
+ARCHIVE = "archive"
+DOOMED_SUFFIX = ".deleted"
+"""A directory of a deleted partition: no partition's name ends so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeIdentity:
+    cluster_id: str
+    boot_count: int
+
+
+def new_cluster_id() -> str:
+    """22 characters, as Kafka's."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+
+
+class DataDirectory:
+    """Open one for as long as the node runs. Raises DirectoryLocked, DirectoryUnusable."""
+
+    def __init__(self, path: Path, lock_fd: int, *, was_clean: bool, identity: NodeIdentity) -> None:
+        """Use `open`."""
+        self.path = path
+        self._lock_fd = lock_fd
+        self.was_clean = was_clean
+        self.identity = identity
+
+    @classmethod
+    def open(cls, path: Path, *, make_cluster_id: Callable[[], str] = new_cluster_id) -> "DataDirectory":
+        """Take possession of the directory, which is made if there is none, and count a boot."""
+        lock_fd = -1
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock_fd = _lock(path / "lock")
+            was_clean = _remove_marker(path)
+            identity = _boot(path, make_cluster_id)
+            (path / TOPICS).mkdir(exist_ok=True)
+            (path / ARCHIVE).mkdir(exist_ok=True)
+        except OSError as error:
+            if lock_fd >= 0:
+                os.close(lock_fd)
+            reason = f"{error.strerror}. Check that it is a directory you may write to, with space left"
+            raise DirectoryUnusable(path, reason) from error
+        return cls(path, lock_fd, was_clean=was_clean, identity=identity)
+
+    @property
+    def topics(self) -> Path:
+        return self.path / TOPICS
+
+    @property
+    def archive(self) -> Path:
+        return self.path / ARCHIVE
+
+    @property
+    def cluster_id(self) -> str:
+        return self.identity.cluster_id
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.identity.boot_count
+
+    def mark_clean(self) -> None:
+        """Only after every log was closed cleanly: the next start will scan nothing."""
+        replace_file(str(self.path / CLEAN), str(self.identity.boot_count).encode(), sync=True)
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def doomed(self) -> list[Path]:
+        """Directories of partitions that were being deleted when the node stopped."""
+        return [
+            path
+            for root in (self.topics, self.archive)
+            for path in root.iterdir()
+            if path.name.endswith(DOOMED_SUFFIX)
+        ]
+
+
+def remove_tree(path: Path) -> None:
+    """Unlink everything below `path`; for the janitor's thread."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _remove_marker(path: Path) -> bool:
+    try:
+        (path / CLEAN).unlink()
+    except FileNotFoundError:
+        return False
+    sync_directory(str(path))
+    return True
+
+
+def _boot(path: Path, make_cluster_id: Callable[[], str]) -> NodeIdentity:
+    known = _read_identity(path / NODE)
+    if known is None:
+        # Lost with its file? Logs that know a higher epoch keep to it, so epochs don't go backwards.
+        known = NodeIdentity(cluster_id=make_cluster_id(), boot_count=0)
+    identity = NodeIdentity(cluster_id=known.cluster_id, boot_count=known.boot_count + 1)
+    body = {"cluster_id": identity.cluster_id, "boot_count": identity.boot_count}
+    content = json.dumps(body | {"crc32c": f"{crc32c(json.dumps(body).encode()):08x}"})
+    replace_file(str(path / NODE), content.encode() + b"\n", sync=True)
+    return identity
+
+
+def _read_identity(path: Path) -> NodeIdentity | None:
+    try:
+        body = json.loads(path.read_bytes())
+        crc = body.pop("crc32c")
+        if crc != f"{crc32c(json.dumps(body).encode()):08x}":
+            return None
+        return NodeIdentity(cluster_id=str(body["cluster_id"]), boot_count=int(body["boot_count"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _lock(path: Path) -> int:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
+        os.close(fd)
+        raise DirectoryLocked(path.parent, owner) from None
+    with suppress(OSError):  # only for the message of whoever finds it locked
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return fd

@@ -1,0 +1,270 @@
+"""One Kafka connection: frames in, answers out, in order.
+
+Why: requests of one connection may be worked on while earlier ones still wait (for a sync, for news, for a
+rebalance), but the protocol wants answers in the order of the requests.
+Invariants: calls are answered in the order they came; a connection that has too much unanswered or unsent is not
+read from until it has less; a broken frame closes this connection and touches no other.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from millstream.broker.call import Call
+from millstream.broker.cluster import unsupported_api_versions
+from millstream.broker.dispatch import HANDLERS
+from millstream.broker.fetch import handle_fetch
+from millstream.broker.produce import handle_produce
+from millstream.model.errors import PeerError
+from millstream.server.receive_buffer import ReceiveBuffer
+from millstream.wire.apis import PRODUCE_VERSION_MIN, ApiKey
+from millstream.wire.errors import UnsupportedVersion
+from millstream.wire.frames import parse_header
+from millstream.wire.schema import request_reader
+
+if TYPE_CHECKING:
+    from millstream.server.kafka_door import KafkaDoor
+
+CALLS_MAX = 128
+"""Unanswered requests of one connection before it is not read from."""
+
+_PRODUCE = int(ApiKey.PRODUCE)
+_FETCH = int(ApiKey.FETCH)
+
+logger = logging.getLogger(__name__)
+
+
+class KafkaSession(asyncio.BufferedProtocol):
+    __slots__ = (
+        "_buffer", "_calls", "_door", "_holds", "_is_awaiting_budget", "_is_closed", "_is_output_full",
+        "_is_paused", "_tasks", "_transport", "advertised_host", "advertised_port", "client_host", "last_active",
+        "request_began",
+    )  # fmt: skip
+
+    def __init__(self, door: "KafkaDoor") -> None:
+        self._door = door
+        self._buffer = ReceiveBuffer(door.settings.socket_request_max_bytes)
+        self._calls: deque[Call] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._transport: Any = None
+        self._is_closed = False
+        self._is_paused = False
+        self._is_output_full = False
+        self._is_awaiting_budget = False
+        self._holds = 0
+        self.client_host = ""
+        self.advertised_host = ""
+        self.advertised_port = 0
+        self.last_active = 0.0
+        self.request_began: float | None = None
+        """When the first byte of an unfinished request came; None between requests."""
+
+    # The transport's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self.last_active = self._door.now()
+        if not self._door.admit(self):
+            self._is_closed = True
+            self._transport.abort()
+            return
+        self._transport.set_write_buffer_limits(high=self._door.settings.connection_output_max_bytes)
+        peer = transport.get_extra_info("peername") or ("",)
+        self.client_host = f"/{peer[0]}"
+        reached = transport.get_extra_info("sockname") or ("127.0.0.1", 0)
+        self.advertised_host = self._door.settings.advertised_host or str(reached[0])
+        self.advertised_port = int(reached[1])
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._is_closed = True
+        self._calls.clear()
+        freed = self._buffer.capacity
+        self._door.dismiss(self)
+        self._buffer = ReceiveBuffer(0)
+        self._door.budget.give_back(freed - self._buffer.capacity)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer.space()
+
+    def buffer_updated(self, count: int) -> None:
+        self._buffer.wrote(count)
+        self._door.bytes_in += count
+        self.last_active = self._door.now()
+        self._work()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._is_output_full = True
+
+    def resume_writing(self) -> None:
+        self._is_output_full = False
+        self._work()
+
+    # Requests
+
+    def _work(self) -> None:
+        """Take every whole frame that is there, as long as the connection may have more in flight."""
+        buffer = self._buffer
+        try:
+            while not self._is_closed:
+                if self._holds or self._is_output_full or len(self._calls) >= CALLS_MAX:
+                    self._pause()
+                    return
+                frame = buffer.next_frame()
+                if frame is None:
+                    break
+                self.request_began = None
+                self._take(frame)
+        except PeerError as error:
+            self.close(str(error))
+            return
+        if not self._is_closed:
+            self._await_bytes()
+
+    def _await_bytes(self) -> None:
+        """Make sure there is space for what comes next, within the budget of all connections."""
+        buffer = self._buffer
+        if buffer.is_empty:
+            self.request_began = None
+            if self._door.budget.is_contended:
+                self._door.budget.give_back(buffer.shrink())
+        elif self.request_began is None:
+            self.request_began = self.last_active
+        growth = buffer.growth()
+        if growth and not self._is_awaiting_budget:
+            if self._door.budget.take(growth):
+                buffer.grow(growth)
+            else:
+                self._is_awaiting_budget = True
+                self._door.budget.wait(growth, lambda: self._got_budget(growth))
+        if self._is_awaiting_budget:
+            self._pause()
+        else:
+            self._resume()
+
+    def _got_budget(self, count: int) -> None:
+        self._is_awaiting_budget = False
+        if self._is_closed:
+            self._door.budget.give_back(count)
+            return
+        self._buffer.grow(count)
+        self._resume()
+
+    def _take(self, frame: memoryview) -> None:
+        try:
+            api_key, version, correlation_id, client_id, position = parse_header(frame)
+        except UnsupportedVersion as error:
+            self._refuse_version(error)
+            return
+        call = Call(self, api_key, version, correlation_id, client_id)
+        self._calls.append(call)
+        began = perf_counter()
+        try:
+            if api_key == _PRODUCE:
+                if version < PRODUCE_VERSION_MIN:
+                    raise UnsupportedVersion(api_key, version, correlation_id)
+                handle_produce(self._door.broker, call, frame, position)
+            elif api_key == _FETCH:
+                handle_fetch(self._door.broker, call, frame, position)
+            else:
+                request = request_reader(api_key, version)(frame, position)
+                answer = HANDLERS[api_key](self._door.broker, call, request)
+                if type(answer) is dict:
+                    call.respond(answer)
+                else:
+                    self._start(call, answer)
+        except PeerError:
+            raise
+        except Exception as error:
+            self.fail(call, error)
+        self._door.count_request(api_key, perf_counter() - began)
+
+    def _start(self, call: Call, coroutine: Coroutine[Any, Any, dict[str, Any] | None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._finish(call, coroutine))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _finish(self, call: Call, coroutine: Coroutine[Any, Any, dict[str, Any] | None]) -> None:
+        try:
+            answer = await coroutine
+            if answer is not None:
+                call.respond(answer)
+        except Exception as error:
+            self.fail(call, error)
+
+    def _refuse_version(self, error: UnsupportedVersion) -> None:
+        if error.api_key != ApiKey.API_VERSIONS:
+            raise error
+        call = Call(self, ApiKey.API_VERSIONS, 0, error.correlation_id, None)
+        self._calls.append(call)
+        call.respond(unsupported_api_versions())
+
+    def hold(self) -> None:
+        """Take no further request until `release`: the one at hand must be appended first."""
+        self._holds += 1
+
+    def release(self) -> None:
+        self._holds -= 1
+        if not self._is_closed:
+            self._work()
+
+    # Answers
+
+    def answered(self, call: Call) -> None:
+        calls = self._calls
+        if self._is_closed or not calls or calls[0] is not call:
+            return
+        was_full = len(calls) >= CALLS_MAX
+        buffers: list[Any] = []
+        while calls and calls[0].buffers is not None:
+            buffers.extend(calls.popleft().buffers or ())
+        if len(buffers) == 1:
+            self._door.bytes_out += len(buffers[0])
+            self._transport.write(buffers[0])
+        elif buffers:
+            self._door.bytes_out += sum(map(len, buffers))
+            self._transport.writelines(buffers)
+        if was_full and not self._is_output_full:
+            asyncio.get_running_loop().call_soon(self._work)
+
+    def fail(self, call: Call, error: BaseException) -> None:
+        failed = self._door.failed_requests
+        failed[call.api_key] = failed.get(call.api_key, 0) + 1
+        if isinstance(error, PeerError):
+            self.close(str(error))
+            return
+        logger.error(
+            "request %s version %s of %s failed", call.api_key, call.version, self.client_host, exc_info=error
+        )
+        self.close("the request failed")
+
+    def close(self, reason: str) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            logger.info("closing the connection of %s: %s", self.client_host, reason)
+            self._transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Close at once, without waiting for unsent bytes."""
+        if not self._is_closed:
+            self._is_closed = True
+            logger.info("dropping the connection of %s: %s", self.client_host, reason)
+        self._transport.abort()
+
+    def _pause(self) -> None:
+        if not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def let_go_of_idle_memory(self) -> None:
+        self._door.budget.give_back(self._buffer.shrink())
