@@ -8,7 +8,7 @@ from types import SimpleNamespace as Struct
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from millstream.coordination.group_records import GroupKey, read_group_value, read_key
 from millstream.wire.errors import ErrorCode
@@ -196,9 +196,9 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def a_generation_never_goes_back(self):
-        for group_id, group in self.room.coordinator.groups.items():
-            assert group.generation >= self.generations.get(group_id, 0)
-            self.generations[group_id] = group.generation
+        found = {group_id: group.generation for group_id, group in self.room.coordinator.groups.items()}
+        assert all(found[group_id] >= self.generations.get(group_id, 0) for group_id in found)
+        self.generations = found
 
     @invariant()
     def whoever_owes_nothing_has_a_deadline(self):
@@ -297,7 +297,6 @@ class GroupMachine(RuleBasedStateMachine):
         if body["results"][0]["error_code"] == ErrorCode.NONE:
             for place in [place for place in self.committed if place[0] == about.group]:
                 del self.committed[place]
-            self.generations.pop(about.group, None)
 
 
 def assigned(generation, member_id, instance):

@@ -52,7 +52,6 @@ def read_batches(log, offset=None, *, size_max=1 << 20, limit=None):
         try:
             result = log.read(offset, size_max, limit=limit)
         except CorruptRange as error:
-            assert error.first_offset <= offset < error.next_offset
             damaged.append((error.first_offset, error.next_offset))
             offset = error.next_offset
             continue
@@ -141,6 +140,18 @@ class Box:
 
     def names(self):
         return sorted(os.listdir(self.directory))
+
+    def snapshot(self):
+        """Every file's content, to go back to."""
+        return {path: path.read_bytes() for path in self.directory.iterdir()}
+
+    def go_back(self, snapshot):
+        self.drop()
+        for path in self.directory.iterdir():
+            if path not in snapshot:
+                path.unlink()
+        for path, content in snapshot.items():
+            path.write_bytes(content)
 
     def copy_to(self, root):
         """The same directory elsewhere, as a disk image would be."""

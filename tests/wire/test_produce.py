@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from millstream.wire.apis import ApiKey
 from millstream.wire.errors import MalformedRequest
 from millstream.wire.frames import parse_response_header
-from millstream.wire.produce import PartitionResult, read_produce, write_produce_response
+from millstream.wire.produce import PartitionResult, ProduceShape, read_produce, write_produce_response
 from millstream.wire.schema import request_writer, response_reader
 
 VERSIONS = range(3, 14)
@@ -129,3 +129,80 @@ def test_an_answer_of_every_version_is_what_the_schema_says(version):
     assert (second.index, second.error_code) == (1, 10)
     assert first.log_start_offset == (5 if version >= 5 else -1)
     assert second.error_message == ("too large" if version >= 8 else None)
+
+
+def with_records(version: int, partition: int, records: bytes) -> bytes:
+    return request_writer(ApiKey.PRODUCE, version)(
+        {
+            "transactional_id": None,
+            "acks": -1,
+            "timeout_ms": 1500,
+            "topic_data": [
+                {
+                    "name": "shop.orders",
+                    "topic_id": TOPIC_ID,
+                    "partition_data": [{"index": partition, "records": records}],
+                }
+            ],
+        }
+    )
+
+
+def shape_of(version: int, records: bytes = b"first") -> ProduceShape | None:
+    view = memoryview(bytearray(b"head" + with_records(version, 3, records)))
+    return ProduceShape.of(view, 4, version, read_produce(view, 4, version))
+
+
+@given(st.integers(9, 13), st.integers(0, 2**31 - 1), st.binary(max_size=20_000))
+def test_a_shape_reads_the_next_request_as_the_general_way_does(version, partition, records):
+    shape = shape_of(version)
+    view = memoryview(bytearray(b"a longer head" + with_records(version, partition, records)))
+
+    found = shape.read(view, 13)
+
+    read = read_produce(view, 13, version)
+    assert found is not None
+    assert found == read.topics[0].partitions[0]
+    assert (shape.acks, shape.topic) == (read.acks, read.topics[0].topic)
+
+
+@pytest.mark.parametrize("version", range(3, 9))
+def test_only_flexible_versions_have_a_shape(version):
+    assert shape_of(version) is None
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+def test_a_request_for_two_partitions_has_no_shape_and_fits_none(version):
+    view = memoryview(bytearray(request(version, [b"first", b"second"])))
+
+    assert ProduceShape.of(view, 0, version, read_produce(view, 0, version)) is None
+    assert shape_of(version).read(view, 0) is None
+
+
+@given(st.integers(9, 13), st.data())
+def test_a_shape_never_reads_what_the_general_way_would_not(version, data):
+    body = bytearray(with_records(version, 1, b"some records"))
+    position = data.draw(st.integers(0, len(body) - 1))
+    body[position] = data.draw(st.integers(0, 255))
+    body = body[: data.draw(st.integers(0, len(body)))]
+
+    found = shape_of(version).read(memoryview(body), 0)
+
+    if found is not None:
+        read = read_produce(memoryview(body), 0, version)
+        assert [topic.topic for topic in read.topics] == [topic_key(version)]
+        assert read.topics[0].partitions == [found]
+
+
+@given(
+    st.integers(9, 13),
+    st.integers(0, 2**31 - 1),
+    st.integers(0, 2**31 - 1),
+    st.integers(-1, 2**62),
+    st.integers(-1, 2**62),
+)
+def test_a_shape_writes_the_answer_that_the_general_way_does(version, correlation_id, partition, base, start):
+    made = shape_of(version).write(correlation_id, partition, base, -1, start)
+
+    result = PartitionResult(partition, 0, base, -1, start)
+    assert made == write_produce_response(version, correlation_id, [(topic_key(version), [result])])

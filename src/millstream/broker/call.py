@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from millstream.wire.apis import ApiKey
 from millstream.wire.frames import response_frame
+from millstream.wire.produce import ProduceShape
 from millstream.wire.schema import response_writer
 
 Buffer = bytes | bytearray | memoryview
@@ -21,6 +22,8 @@ class CallSink(Protocol):
     client_host: str
     advertised_host: str
     advertised_port: int
+    produce_shape: ProduceShape | None
+    """The shape of the last produce request, if it had one."""
 
     def answered(self, call: "Call") -> None:
         """The call's buffers are ready to be sent when its turn comes."""

@@ -8,6 +8,7 @@ and only once that first copy is durable; the answer keeps the order of the requ
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 from millstream.broker.broker import Broker
@@ -16,7 +17,9 @@ from millstream.broker.error_codes import code_of
 from millstream.broker.partition import Partition
 from millstream.codec.batch import (
     COMPRESSION_MASK,
+    CONTROL,
     HEADER_SIZE,
+    LOG_APPEND_TIME,
     MAGIC,
     BatchHeader,
     crc_is_valid,
@@ -35,6 +38,7 @@ from millstream.wire.errors import ErrorCode
 from millstream.wire.produce import (
     PartitionResult,
     ProduceRequest,
+    ProduceShape,
     ProduceTopic,
     read_produce,
     write_produce_response,
@@ -81,21 +85,50 @@ class _Pending:
 
 
 def handle_produce(broker: Broker, call: Call, frame: memoryview, position: int) -> None:
+    shape = call.sink.produce_shape
+    if shape is not None and shape.version == call.version:
+        found = shape.read(frame, position)
+        if found is not None and _produce_one(broker, call, shape, *found):
+            return
     request = read_produce(frame, position, call.version)
-    if any(
-        _is_heavy(topic.config, records)
-        for topic_key, partitions in request.topics
-        if (topic := broker.topic_of(topic_key)) is not None
-        for _, records in partitions
-    ):
-        _produce_off_loop(broker, call, request)
-        return
+    call.sink.produce_shape = ProduceShape.of(frame, position, call.version, request)
+    for topic_key, partitions in request.topics:
+        topic = broker.topic_of(topic_key)
+        for _, records in partitions:
+            if topic is not None and records is not None and _is_heavy(topic.config, records):
+                _produce_off_loop(broker, call, request)
+                return
     _produce(broker, call, request, lambda config, records: prepare(records, config, call.version))
 
 
-def _is_heavy(config: TopicConfig, records: memoryview | None) -> bool:
+def _produce_one(broker: Broker, call: Call, shape: ProduceShape, index: int, records: memoryview) -> bool:
+    """The common case: one batch that can be taken as it is. False, and nothing done, in any other."""
+    topic = broker.topic_of(shape.topic)
+    if topic is None:
+        return False
+    partition = topic.partition(index)
+    if partition is None or shape.acks == 0 or _is_heavy(topic.config, records):
+        return False
+    try:
+        _check_acks(broker, partition, topic.config, shape.acks)
+        prepared = prepare(records, topic.config, call.version)
+        (_, _, base_offset, append_time_ms, start_offset, _), end_offset = _append(
+            broker, partition, topic.config, index, prepared
+        )
+    except MillstreamError:
+        return False  # the general way finds the same and has the words for it
+    broker.storage.flusher.dirty(partition.log)
+    frame = shape.write(call.correlation_id, index, base_offset, append_time_ms, start_offset)
+    if shape.acks == 1 or partition.log.high_watermark >= end_offset:
+        call.send((frame,))
+    else:
+        partition.when_durable(end_offset, partial(call.send, (frame,)))
+    return True
+
+
+def _is_heavy(config: TopicConfig, records: memoryview) -> bool:
     """Whether checking or storing this batch would keep the event loop from its clients."""
-    if records is None or len(records) < HEADER_SIZE:
+    if len(records) < HEADER_SIZE:
         return False
     codec = records[_CODEC_AT] & COMPRESSION_MASK
     stored = _STORED_COMPRESSION.get(config.compression_type)
@@ -284,45 +317,59 @@ def check_batch(records: memoryview | None, config: TopicConfig, version: int) -
             raise CorruptBatch(f"{size} bytes are too few for a record batch")
         raise RefusedBatch(ErrorCode.INVALID_RECORD, "a record batch of format v2 is expected")
     header = read_header(records)
-    if header.magic != MAGIC:
-        raise RefusedBatch(
-            ErrorCode.INVALID_RECORD, f"magic {header.magic}: only record batches of format v2 are taken"
-        )
-    if header.size > config.max_message_bytes:
-        raise RefusedBatch(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"{header.size} bytes in a batch; max.message.bytes is {config.max_message_bytes}",
-        )
-    if header.size != size:
-        if header.size > size:
-            raise CorruptBatch(f"the batch says {header.size} bytes, {size} came")
-        raise RefusedBatch(ErrorCode.INVALID_RECORD, "one record batch for each partition, not more")
+    if header.size != size or header.magic != MAGIC or size > config.max_message_bytes:
+        raise _misfit(header, size, config)
     if not crc_is_valid(records, 0, size):
         raise CorruptBatch("the checksum does not match")
-    _check_header(header, version)
-    return header
-
-
-def _check_header(header: BatchHeader, version: int) -> None:
-    if header.base_offset != 0:
-        raise RefusedBatch(ErrorCode.INVALID_RECORD, f"base offset {header.base_offset}: a producer sends 0")
-    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        raise RefusedBatch(
-            ErrorCode.INVALID_RECORD,
-            f"{header.record_count} records, but the last has offset {header.last_offset_delta}",
-        )
-    if header.is_control:
-        raise RefusedBatch(ErrorCode.INVALID_RECORD, "control batches are the broker's to write")
-    if header.is_log_append_time:
-        raise RefusedBatch(ErrorCode.INVALID_TIMESTAMP, "log append time is the broker's to set")
-    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
-        raise RefusedBatch(ErrorCode.INVALID_RECORD, "a producer id needs an epoch and a sequence")
+    if (
+        header.base_offset != 0
+        or header.record_count <= 0
+        or header.record_count != header.last_offset_delta + 1
+        or header.attributes & _FORBIDDEN
+        or (header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0))
+    ):
+        raise _ill_formed(header)
     codec = header.attributes & COMPRESSION_MASK
-    if codec > Compression.ZSTD or (codec == Compression.ZSTD and version < 7):
+    if codec >= Compression.ZSTD and (codec > Compression.ZSTD or version < 7):
         raise RefusedBatch(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"compression {codec} in a produce request of version {version}",
         )
+    return header
+
+
+_FORBIDDEN: Final = CONTROL | LOG_APPEND_TIME
+"""Attributes that are the broker's to set."""
+
+
+def _misfit(header: BatchHeader, size: int, config: TopicConfig) -> MillstreamError:
+    if header.magic != MAGIC:
+        return RefusedBatch(
+            ErrorCode.INVALID_RECORD, f"magic {header.magic}: only record batches of format v2 are taken"
+        )
+    if header.size > config.max_message_bytes:
+        return RefusedBatch(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"{header.size} bytes in a batch; max.message.bytes is {config.max_message_bytes}",
+        )
+    if header.size > size:
+        return CorruptBatch(f"the batch says {header.size} bytes, {size} came")
+    return RefusedBatch(ErrorCode.INVALID_RECORD, "one record batch for each partition, not more")
+
+
+def _ill_formed(header: BatchHeader) -> RefusedBatch:
+    if header.is_control:
+        return RefusedBatch(ErrorCode.INVALID_RECORD, "control batches are the broker's to write")
+    if header.is_log_append_time:
+        return RefusedBatch(ErrorCode.INVALID_TIMESTAMP, "log append time is the broker's to set")
+    if header.base_offset != 0:
+        return RefusedBatch(ErrorCode.INVALID_RECORD, f"base offset {header.base_offset}: a producer sends 0")
+    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+        return RefusedBatch(ErrorCode.INVALID_RECORD, "a producer id needs an epoch and a sequence")
+    return RefusedBatch(
+        ErrorCode.INVALID_RECORD,
+        f"{header.record_count} records, but the last has offset {header.last_offset_delta}",
+    )
 
 
 def _check_timestamps(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:

@@ -6,11 +6,9 @@ in the file is refused, with names that come close; an unknown variable is only 
 is shared with others.
 """
 
-import difflib
 import os
 import sys
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +56,8 @@ def file_layer(path: Path | None) -> dict[str, object]:
         path = Path(FILE_NAME)
         if not path.is_file():
             return {}
+    import tomllib
+
     try:
         with path.open("rb") as opened:
             return flattened(tomllib.load(opened))
@@ -94,9 +94,13 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     known = {_variable(name) for name in (*PLACES, *setting_names())} | _OTHER_VARIABLES
     sentences = []
     for variable in sorted(environment):
-        if variable.startswith("MILLSTREAM_") and variable not in known:
-            near = difflib.get_close_matches(variable, known, n=1)
-            hint = f": did you mean {near[0]}?" if near else ": `millstream settings` lists them"
+        if (
+            variable.startswith("MILLSTREAM_")
+            and not variable.startswith("MILLSTREAM_TEST_")
+            and variable not in known
+        ):
+            near = _near(variable, known)
+            hint = f": did you mean {near}?" if near else ": `millstream settings` lists them"
             sentences.append(f"{variable} is not a setting and has no effect{hint}")
     return sentences
 
@@ -119,12 +123,16 @@ def _settings(values: Mapping[str, object]) -> Settings:
     try:
         return settings_from(values)
     except InvalidSetting as error:
-        near = difflib.get_close_matches(error.name, setting_names(), n=1)
+        near = _near(error.name, setting_names())
         if near and error.name not in setting_names():
-            raise InvalidSetting(
-                error.name, error.value, f"is not a setting; did you mean {near[0]}?"
-            ) from None
+            raise InvalidSetting(error.name, error.value, f"is not a setting; did you mean {near}?") from None
         raise
+
+
+def _near(name: str, known: Iterable[str]) -> str | None:
+    import difflib  # only those who mistype pay for it
+
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
 
 
 def _port(name: str, text: str) -> int:

@@ -60,6 +60,11 @@ class RootGroup(TyperGroup):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
+        except typer.TyperException as error:
+            # Some of the parser's errors don't know which command they are about.
+            if getattr(error, "ctx", None) is None and ctx.invoked_subcommand:
+                error.command_path = f"{ctx.command_path} {ctx.invoked_subcommand}"  # type: ignore[attr-defined]
+            raise
         except BrokenPipeError:
             # The reader has what it wanted (`| head`). Python would complain again at exit.
             _silence_stdout()
@@ -98,7 +103,7 @@ def _wrong_usage(error: typer.TyperException) -> int:
         typer.echo(text, err=True)
         return error.exit_code
     context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "millstream"
+    path = context.command_path if context is not None else getattr(error, "command_path", "millstream")
     exits.say(f"{text.rstrip('.')}: see `{path} --help`")
     return error.exit_code
 

@@ -96,7 +96,7 @@ def _as_value(
         ],
         "config": {config.name: config.value for config in configs if not config.is_default},
         "outlook": {
-            "rate_window_s": found.window_ms // 1_000,
+            "rate_over_s": found.elapsed_ms / 1_000,
             "records_per_s": outlook.records_per_s,
             "bytes_per_s": outlook.bytes_per_s,
             "retention_lasts_s": outlook.lasts_s,
@@ -129,13 +129,13 @@ def _show(described: dict[str, Any], found: "TopicOutlook") -> None:
     else:
         emit_line("Settings: all at their defaults")
     emit_line()
-    for sentence in sentences(found.outlook, window_s=found.window_ms / 1_000):
+    for sentence in sentences(found.outlook, elapsed_s=found.elapsed_ms / 1_000):
         emit_line(sentence)
 
 
-def sentences(outlook: "Outlook", *, window_s: float) -> list[str]:
+def sentences(outlook: "Outlook", *, elapsed_s: float) -> list[str]:
     """The outlook in words."""
-    lines = [_rate_sentence(outlook, window_s), _retention_sentence(outlook)]
+    lines = [_rate_sentence(outlook, elapsed_s), _retention_sentence(outlook)]
     if outlook.disk_full_in_s is not None:
         lines.append(f"Disk: full in {human.duration(outlook.disk_full_in_s)} at this rate.")
     elif outlook.disk_known and outlook.settles_at_bytes is not None:
@@ -148,13 +148,13 @@ def sentences(outlook: "Outlook", *, window_s: float) -> list[str]:
     return lines
 
 
-def _rate_sentence(outlook: "Outlook", window_s: float) -> str:
+def _rate_sentence(outlook: "Outlook", elapsed_s: float) -> str:
     if outlook.records_per_s == 0:
-        return f"Rate: nothing was written in the last {human.duration(window_s)}."
+        return f"Rate: nothing was written in the last {human.duration(elapsed_s)}."
     in_bytes = "" if outlook.bytes_per_s is None else f", {human.byte_rate(outlook.bytes_per_s)}"
     return (
         f"Rate: {human.rate(outlook.records_per_s, 'records')}{in_bytes} "
-        f"over the last {human.duration(window_s)} or since its first record."
+        f"over the last {human.duration(elapsed_s)}."
     )
 
 

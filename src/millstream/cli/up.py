@@ -1,20 +1,15 @@
 """`millstream up`: one node in the foreground.
 
-Why: the one command that makes a broker.
-Invariants: stdout carries the ready line and nothing else; the Kafka client and the table writer are not
-imported; the node's own code decides the exit code.
+Why: the one command that makes a broker. This file describes its flags and its help; `start` does the work.
+Invariants: stdout carries the ready line and nothing else; the node decides the exit code.
 """
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from millstream.cli.exits import say
-from millstream.cli.layers import node_options, unknown_variables
-from millstream.model.errors import BadRequest
+from millstream.cli.start import UpFlags, start
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -64,7 +59,6 @@ def up(
 
     Flags win over MILLSTREAM_* variables, these over millstream.toml, these over the defaults.
     """
-    flags: dict[str, object] = dict(_assignment(pair) for pair in set_ or ())
     named = {
         "data": data,
         "kafka.port": kafka_port,
@@ -72,32 +66,5 @@ def up(
         "http.port": http_port,
         "host": host,
     }
-    flags.update({name: value for name, value in named.items() if value is not None})
-    options = node_options(flags, file=config, environment=os.environ)
-    for sentence in unknown_variables(os.environ):
-        say(sentence)
-
-    from millstream.node.run import run_node
-
-    code = run_node(
-        options.settings,
-        data=options.data,
-        kafka_port=options.kafka_port,
-        amqp_port=options.amqp_port,
-        http_port=options.http_port,
-        announce=announce,
-    )
-    raise typer.Exit(code)
-
-
-def announce(line: str) -> None:
-    """The ready line, at once: whoever started us waits for it."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def _assignment(pair: str) -> tuple[str, object]:
-    name, separator, value = pair.partition("=")
-    if not separator or not name.strip():
-        raise BadRequest(f"--set {pair!r}: write it as NAME=VALUE, for example --set num.partitions=3")
-    return name.strip(), value
+    values: dict[str, object] = {name: value for name, value in named.items() if value is not None}
+    raise typer.Exit(start(UpFlags(values=values, assignments=set_ or [], config=config)))

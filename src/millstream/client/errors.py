@@ -5,7 +5,6 @@ Invariants: `from_kafka_error` is the only place that reads librdkafka's codes; 
 the families in `model.errors`; what does not exist is a `NotFound`.
 """
 
-import difflib
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -131,6 +130,8 @@ class CorruptRecords(CorruptData):
 
 
 def _near_names(name: str, known: Iterable[str], noun: str) -> str:
+    import difflib  # only those who mistype pay for it
+
     folded = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.6)
     if near:

@@ -106,18 +106,31 @@ def _limit(text: str | None) -> int | None:
     return None if value < 0 else value
 
 
-def records_per_s(
-    span: OffsetSpan, first_in_window: tuple[int, int] | None, *, window_ms: int, now_ms: int
-) -> float:
-    """Rate of a partition from the (offset, timestamp) of the first record in the window before now.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """So many records in so much time."""
 
-    When that record is the partition's first, nothing is known of the time before it: only the time since counts.
+    records: int
+    elapsed_ms: int
+
+    @property
+    def records_per_s(self) -> float:
+        return self.records * 1_000 / max(self.elapsed_ms, ELAPSED_MS_MIN)
+
+
+def observed(
+    span: OffsetSpan, first_in_window: tuple[int, int] | None, *, window_ms: int, now_ms: int
+) -> Observation:
+    """What a partition took in during the window before now.
+
+    `first_in_window` is the (offset, timestamp) of the first record in the window. When that is the partition's
+    first, nothing is known of the time before it: only the time since counts.
     """
     if first_in_window is None:
-        return 0.0
+        return Observation(records=0, elapsed_ms=window_ms)
     offset, timestamp_ms = first_in_window
     elapsed_ms = window_ms if offset > span.start else min(now_ms - timestamp_ms, window_ms)
-    return max(span.end - offset, 0) * 1_000 / max(elapsed_ms, ELAPSED_MS_MIN)
+    return Observation(records=max(span.end - offset, 0), elapsed_ms=max(elapsed_ms, ELAPSED_MS_MIN))
 
 
 def outlook(

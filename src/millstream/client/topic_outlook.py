@@ -12,10 +12,11 @@ from millstream.client.groups import group_offsets, list_groups
 from millstream.client.offsets import OffsetSpan, offset_spans, offsets_at
 from millstream.client.outlook import (
     GroupPosition,
+    Observation,
     Outlook,
     PartitionFacts,
+    observed,
     outlook,
-    records_per_s,
     retention_of,
 )
 from millstream.client.read import first_records
@@ -31,8 +32,8 @@ _WINDOWS_MS = (10 * 60_000, 60 * 60_000, 24 * 60 * 60_000)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicOutlook:
     partitions: tuple[PartitionFacts, ...]
-    window_ms: int
-    """The time over which rates were measured: the shortest that saw a record."""
+    elapsed_ms: int
+    """The time over which rates were measured: the shortest window that saw a record, or since the first one."""
     disk: DiskUse | None
     outlook: Outlook
     groups_left_out: int
@@ -44,20 +45,20 @@ def topic_outlook(
     wanted = [TopicPartition(topic.name, placement.partition) for placement in topic.partitions]
     spans = offset_spans(session, wanted)
     disk = disk_use(session, [topic.name])
-    rates, window_ms = _rates(session, spans, now_ms)
+    observations, elapsed_ms = _observe(session, spans, now_ms)
     facts = tuple(
         PartitionFacts(
             partition=p.partition,
             span=spans[p],
             size_bytes=None if disk is None else disk.partitions.get(p),
-            records_per_s=rates[p],
+            records_per_s=observations[p].records_per_s,
         )
         for p in wanted
     )
     positions, left_out = _slowest_positions(session, spans)
     return TopicOutlook(
         partitions=facts,
-        window_ms=window_ms,
+        elapsed_ms=elapsed_ms,
         disk=disk,
         outlook=outlook(
             facts,
@@ -70,23 +71,21 @@ def topic_outlook(
     )
 
 
-def _rates(
+def _observe(
     session: AdminSession, spans: Mapping[TopicPartition, OffsetSpan], now_ms: int
-) -> tuple[dict[TopicPartition, float], int]:
-    rates: dict[TopicPartition, float] = dict.fromkeys(spans, 0.0)
+) -> tuple[dict[TopicPartition, Observation], int]:
+    """What each partition took in, and the time over which something was seen at all."""
+    found: dict[TopicPartition, Observation] = {}
     for window_ms in _WINDOWS_MS:
-        found = offsets_at(session, spans, now_ms - window_ms)
+        firsts = offsets_at(session, spans, now_ms - window_ms)
         for p, span in spans.items():
-            first = found[p]
-            rates[p] = records_per_s(
-                span,
-                None if first is None else (first.offset, first.timestamp_ms),
-                window_ms=window_ms,
-                now_ms=now_ms,
-            )
-        if any(rates.values()):
-            return rates, window_ms
-    return rates, _WINDOWS_MS[-1]
+            first = firsts[p]
+            pair = None if first is None else (first.offset, first.timestamp_ms)
+            found[p] = observed(span, pair, window_ms=window_ms, now_ms=now_ms)
+        elapsed_ms = max((seen.elapsed_ms for seen in found.values() if seen.records), default=None)
+        if elapsed_ms is not None:
+            return found, elapsed_ms
+    return found, _WINDOWS_MS[-1]
 
 
 def _slowest_positions(

@@ -74,7 +74,8 @@ class ClassicGroup:
 
     @property
     def all_have_joined(self) -> bool:
-        return self.joined_count == len(self.members) and not self.pending
+        """Nobody is waited for. Without members there is no work to divide, so pending ids don't count."""
+        return self.joined_count == len(self.members) and not (self.members and self.pending)
 
     @property
     def rebalance_timeout_ms(self) -> int:

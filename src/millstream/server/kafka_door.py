@@ -33,6 +33,7 @@ class KafkaDoor:
         self.requests: dict[int, list[float]] = {}
         """[count, seconds] of each API key."""
         self.failed_requests: dict[int, int] = {}
+        self.loop = asyncio.get_running_loop()
         self._socket = sock
         self._sessions: set[KafkaSession] = set()
         self._server: asyncio.Server | None = None
@@ -51,8 +52,9 @@ class KafkaDoor:
         return monotonic()
 
     async def open(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: KafkaSession(self), sock=self._socket, backlog=1024)
+        self._server = await self.loop.create_server(
+            lambda: KafkaSession(self), sock=self._socket, backlog=1024
+        )
         self._sweep()
 
     async def close(self) -> None:
@@ -106,4 +108,4 @@ class KafkaDoor:
             elif idle > IDLE_MEMORY_SECONDS:
                 session.let_go_of_idle_memory()
         delay = min(SWEEP_SECONDS, max(idle_max / 2, 0.05))
-        self._sweeper = asyncio.get_running_loop().call_later(delay, self._sweep)
+        self._sweeper = self.loop.call_later(delay, self._sweep)

@@ -23,6 +23,7 @@ from millstream.server.receive_buffer import ReceiveBuffer
 from millstream.wire.apis import PRODUCE_VERSION_MIN, ApiKey
 from millstream.wire.errors import UnsupportedVersion
 from millstream.wire.frames import parse_header
+from millstream.wire.produce import ProduceShape
 from millstream.wire.schema import request_reader
 
 if TYPE_CHECKING:
@@ -39,10 +40,25 @@ logger = logging.getLogger(__name__)
 
 class KafkaSession(asyncio.BufferedProtocol):
     __slots__ = (
-        "_buffer", "_calls", "_door", "_holds", "_is_awaiting_budget", "_is_closed", "_is_output_full",
-        "_is_paused", "_tasks", "_transport", "advertised_host", "advertised_port", "client_host", "last_active",
+        "_buffer",
+        "_calls",
+        "_door",
+        "_holds",
+        "_is_awaiting_budget",
+        "_is_closed",
+        "_is_flush_due",
+        "_is_output_full",
+        "_is_paused",
+        "_is_working",
+        "_tasks",
+        "_transport",
+        "advertised_host",
+        "advertised_port",
+        "client_host",
+        "last_active",
+        "produce_shape",
         "request_began",
-    )  # fmt: skip
+    )
 
     def __init__(self, door: "KafkaDoor") -> None:
         self._door = door
@@ -52,6 +68,8 @@ class KafkaSession(asyncio.BufferedProtocol):
         self._transport: Any = None
         self._is_closed = False
         self._is_paused = False
+        self._is_working = False
+        self._is_flush_due = False
         self._is_output_full = False
         self._is_awaiting_budget = False
         self._holds = 0
@@ -59,6 +77,7 @@ class KafkaSession(asyncio.BufferedProtocol):
         self.advertised_host = ""
         self.advertised_port = 0
         self.last_active = 0.0
+        self.produce_shape: ProduceShape | None = None
         self.request_began: float | None = None
         """When the first byte of an unfinished request came; None between requests."""
 
@@ -109,22 +128,39 @@ class KafkaSession(asyncio.BufferedProtocol):
 
     def _work(self) -> None:
         """Take every whole frame that is there, as long as the connection may have more in flight."""
-        buffer = self._buffer
+        self._is_working = True
         try:
-            while not self._is_closed:
-                if self._holds or self._is_output_full or len(self._calls) >= CALLS_MAX:
-                    self._pause()
-                    return
-                frame = buffer.next_frame()
-                if frame is None:
-                    break
-                self.request_began = None
-                self._take(frame)
+            is_blocked = self._take_frames()
         except PeerError as error:
+            self._flush()
             self.close(str(error))
             return
-        if not self._is_closed:
+        finally:
+            self._is_working = False
+        if self._is_closed:
+            return
+        self._flush()
+        if is_blocked:
+            self._pause()
+        else:
             self._await_bytes()
+
+    def _take_frames(self) -> bool:
+        """Returns whether it stopped because the connection has too much in flight."""
+        buffer = self._buffer
+        while not self._is_closed:
+            if self._holds or self._is_output_full:
+                return True
+            if len(self._calls) >= CALLS_MAX:
+                self._flush()
+                if len(self._calls) >= CALLS_MAX:
+                    return True
+            frame = buffer.next_frame()
+            if frame is None:
+                return False
+            self.request_began = None
+            self._take(frame)
+        return False
 
     def _await_bytes(self) -> None:
         """Make sure there is space for what comes next, within the budget of all connections."""
@@ -216,21 +252,38 @@ class KafkaSession(asyncio.BufferedProtocol):
     # Answers
 
     def answered(self, call: Call) -> None:
+        """Send what is due now: at the end of the frames at hand, or of this turn of the event loop.
+
+        One write for many answers: a write costs more than making the answer does.
+        """
         calls = self._calls
-        if self._is_closed or not calls or calls[0] is not call:
+        if self._is_working or self._is_closed or not calls or calls[0] is not call:
             return
-        was_full = len(calls) >= CALLS_MAX
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self._door.loop.call_soon(self._flush_later)
+
+    def _flush_later(self) -> None:
+        self._is_flush_due = False
+        if self._is_closed:
+            return
+        was_full = len(self._calls) >= CALLS_MAX
+        self._flush()
+        if was_full and not self._is_output_full:
+            self._work()
+
+    def _flush(self) -> None:
+        """Write every answer whose turn it is."""
+        calls = self._calls
         buffers: list[Any] = []
         while calls and calls[0].buffers is not None:
-            buffers.extend(calls.popleft().buffers or ())
+            buffers += calls.popleft().buffers  # type: ignore[arg-type]  # not None, as just seen
         if len(buffers) == 1:
             self._door.bytes_out += len(buffers[0])
             self._transport.write(buffers[0])
         elif buffers:
             self._door.bytes_out += sum(map(len, buffers))
             self._transport.writelines(buffers)
-        if was_full and not self._is_output_full:
-            asyncio.get_running_loop().call_soon(self._work)
 
     def fail(self, call: Call, error: BaseException) -> None:
         failed = self._door.failed_requests
