@@ -44,8 +44,8 @@ def _section(path: str, command: Any, parent: Any, depth: int, name: str | None 
 
 
 def _context(command: Any, name: str, parent: Any) -> Any:
-    return command.context_class(
-        command, info_name=name, parent=parent, terminal_width=_WIDTH, max_content_width=_WIDTH
+    return command.make_context(
+        name, [], parent=parent, resilient_parsing=True, terminal_width=_WIDTH, max_content_width=_WIDTH
     )
 
 

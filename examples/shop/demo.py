@@ -1,6 +1,6 @@
 """The shop: a node, three producers, two groups, a crash in the middle, a replay, a report.
 
-    make demo                                   or: python examples/shop/demo.py --events 100000
+    make demo                                   or: python examples/shop/demo.py --events 200000
 
 Exit code 0 only if every acknowledged event is in the log once, in the order of its key, and was seen by both
 groups; 1 if not; 130 after Ctrl-C.
@@ -24,7 +24,7 @@ from report import Replayed, Report, judge, show
 from rich.console import Console
 
 SEED = 8642
-EVENTS = 60_000
+EVENTS = 80_000
 EVENTS_PER_SECOND = 5_000
 BALANCED_MEMBERS = 3
 

@@ -77,9 +77,11 @@ def test_a_refusal_keeps_the_brokers_words_and_the_code_to_search_for() -> None:
 
 
 def test_a_mistyped_name_is_answered_with_those_that_come_close() -> None:
-    error = UnknownTopic("Order", ["orders", "payments", "order-lines"])
+    near = UnknownTopic("Order", ["orders", "payments", "order-lines", "Orders2"])
+    nearest = UnknownTopic("paymnt", ["payments-2026", "orders", "payables"])
 
-    assert str(error) == "topic 'Order' does not exist: did you mean 'orders' or 'order-lines'?"
+    assert str(near) == "topic 'Order' does not exist: did you mean 'orders' or 'Orders2'?"
+    assert str(nearest) == "topic 'paymnt' does not exist: did you mean 'payments-2026'?"
 
 
 def test_a_name_like_no_other_is_answered_with_how_to_list_them() -> None:

@@ -7,7 +7,7 @@ waiting ends at a deadline with what was seen so far.
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -21,15 +21,9 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
 
+from tests.clients.admin_types import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 from tests.support.raw import RawConnection
 from tests.support.raw_requests import RawRequests
 from tests.support.waiting import DEADLINE_S, eventually
@@ -64,7 +58,7 @@ class Confluent:
     ) -> None:
         self._made.close()
 
-    def create_topic(self, name: str, partitions: int = 1, **config: object) -> str:
+    def create_topic(self, name: str, partitions: int = 1, **config: Any) -> str:
         """Create a topic and wait until it is served; `_` in a config's name stands for `.`."""
         wanted = {key.replace("_", "."): str(value) for key, value in config.items()}
         new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=wanted)
@@ -82,11 +76,11 @@ class Confluent:
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
         self.admin.incremental_alter_configs([resource])[resource].result(timeout=DEADLINE_S)
 
-    def producer(self, **config: object) -> Producer:
+    def producer(self, **config: Any) -> Producer:
         """A producer; `_` in a setting's name stands for `.`."""
         return Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 1, **_dotted(config)})
 
-    def consumer(self, group: str = "unused", **config: object) -> Consumer:
+    def consumer(self, group: str = "unused", **config: Any) -> Consumer:
         """A consumer, closed at the end of the test; reads from the beginning unless told otherwise."""
         settings = {
             "bootstrap.servers": self.bootstrap_servers,
@@ -101,19 +95,19 @@ class Confluent:
         self._made.callback(_close_quietly, made)
         return made
 
-    def send(self, topic: str, *records: Sent | bytes, **config: object) -> list[Message]:
+    def send(self, topic: str, *records: Sent | bytes, **config: Any) -> list[Message]:
         """Send all and wait for every acknowledgement; the delivered messages in order of delivery."""
         return send_with(self.producer(**config), topic, records)
 
     def read(
-        self, topic: str, count: int, *, partition: int = 0, offset: int = OFFSET_BEGINNING, **config: object
+        self, topic: str, count: int, *, partition: int = 0, offset: int = OFFSET_BEGINNING, **config: Any
     ) -> list[Message]:
         """The next `count` records of a partition, read without a group."""
         consumer = self.consumer(**config)
         assign_at(consumer, topic, partition, offset)
         return take(consumer, count)
 
-    def read_to_end(self, topic: str, *, partition: int = 0, **config: object) -> list[Message]:
+    def read_to_end(self, topic: str, *, partition: int = 0, **config: Any) -> list[Message]:
         """Every record of a partition that can be read now."""
         consumer = self.consumer(**{"enable_partition_eof": True, **config})
         assign_at(consumer, topic, partition)
@@ -237,7 +231,5 @@ def _dotted(config: dict[str, object]) -> dict[str, Any]:
 
 
 def _close_quietly(consumer: Consumer) -> None:
-    try:
+    with suppress(RuntimeError):  # the test closed it
         consumer.close()
-    except RuntimeError:
-        pass  # the test closed it

@@ -11,8 +11,9 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -22,7 +23,10 @@ from tests.support.java_tools import JavaTools
 from tests.support.kafka_jars import KafkaUnavailable
 from tests.support.kafka_peer import running_kafka
 from tests.support.raw import RawConnection
+from tests.support.raw_groups import RawMember
 from tests.support.raw_requests import RawRequests
+
+NewMember = Callable[..., RawMember]
 
 NODE_SETTINGS = {
     "log.retention.check.interval.ms": "300",
@@ -30,6 +34,10 @@ NODE_SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
     "offsets.topic.num.partitions": "1",
+}
+MILLSTREAM_ONLY = {
+    # The default of a node, but not of `running_node`: this suite is to see the way a user's node goes.
+    "log.fsync": "always",
 }
 KAFKA_ONLY = {
     "log.initial.task.delay.ms": "300",
@@ -58,7 +66,7 @@ def running_broker(settings: Mapping[str, str] | None = None) -> Iterator[Broker
     else:
         from millstream.testing import running_node
 
-        with running_node(settings=wanted) as node:
+        with running_node(settings={**MILLSTREAM_ONLY, **wanted}) as node:
             yield Broker(bootstrap_servers=node.bootstrap_servers, is_millstream=True)
 
 
@@ -116,6 +124,19 @@ def connection(bootstrap: str) -> Iterator[RawConnection]:
 @pytest.fixture
 def raw(connection: RawConnection) -> RawRequests:
     return RawRequests(connection)
+
+
+@pytest.fixture
+def new_member(bootstrap: str, group: str) -> Iterator[NewMember]:
+    """Makes raw members of this test's group."""
+    with contextlib.ExitStack() as opened:
+
+        def make(**options: Any) -> RawMember:
+            member = RawMember(bootstrap, group, **options)
+            opened.callback(member.close)
+            return member
+
+        yield make
 
 
 def find_tools(bootstrap: str) -> JavaTools | None:

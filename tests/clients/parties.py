@@ -8,7 +8,7 @@ record of a topic in offset order, as key, value and headers.
 import asyncio
 import subprocess
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # type: ignore[import-untyped]
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
@@ -27,7 +27,11 @@ _TIMEOUT_S = 60
 def records_of(writer: str) -> list[Record]:
     """What a writer sends: text without separators, worth compressing."""
     return [
-        (b"%s-key-%d" % (writer.encode(), number), b"%d-" % number + b"stream" * 20, (("by", writer.encode()),))
+        (
+            b"%s-key-%d" % (writer.encode(), number),
+            b"%d-" % number + b"stream" * 20,
+            (("by", writer.encode()),),
+        )
         for number in range(COUNT)
     ]
 
@@ -39,7 +43,8 @@ def confluent_writes(clients: Confluent, topic: str, codec: str) -> None:
 
 def confluent_reads(clients: Confluent, topic: str, count: int) -> list[Record]:
     found = clients.read(topic, count)
-    return [(each.key(), each.value(), tuple(each.headers() or ())) for each in found]
+    headers: Any = [each.headers() for each in found]
+    return [(each.key(), each.value(), tuple(own)) for each, own in zip(found, headers, strict=True)]
 
 
 def aiokafka_writes(clients: Confluent, topic: str, codec: str) -> None:
@@ -129,7 +134,8 @@ def _kcat_record(line: bytes) -> Record:
 
 def java_writes(tools: JavaTools, topic: str, codec: str) -> None:
     lines = "".join(
-        f"by:java\t{(key or b'').decode()}\t{(value or b'').decode()}\n" for key, value, _ in records_of("java")
+        f"by:java\t{(key or b'').decode()}\t{(value or b'').decode()}\n"
+        for key, value, _ in records_of("java")
     )
     options = ["--reader-property", "parse.key=true", "--reader-property", "parse.headers=true"]
     tools.run("console-producer", "--topic", topic, "--compression-codec", codec, *options, stdin=lines)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kio.schema.errors import ErrorCode
 
+from tests.clients.admin_types import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.clients.confluent import Confluent, error_code
 from tests.clients.conftest import Broker
 from tests.support.raw import RawConnection

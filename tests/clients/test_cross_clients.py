@@ -18,7 +18,6 @@ from tests.support.raw import RawConnection
 from tests.support.raw_requests import RawRequests
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
     """A topic for each compression; in each, the records of every writer there is here, in this order."""

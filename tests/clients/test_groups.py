@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 
 import pytest
 from confluent_kafka import (
@@ -15,8 +16,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka import ConsumerGroupState as State
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 
+from tests.clients.admin_types import NewPartitions
 from tests.clients.confluent import Confluent, Sent, error_code, poll_until, take, values
 from tests.support.waiting import DEADLINE_S, eventually
 
@@ -28,7 +30,7 @@ def partitions_of(*consumers: Consumer) -> list[list[int]]:
 def shared_evenly(consumers: Iterable[Consumer], partitions: int) -> bool:
     found = partitions_of(*consumers)
     sizes = [len(each) for each in found]
-    return sorted(sum(found, [])) == list(range(partitions)) and max(sizes) - min(sizes) <= 1
+    return sorted(chain.from_iterable(found)) == list(range(partitions)) and max(sizes) - min(sizes) <= 1
 
 
 def send_numbers(clients: Confluent, topic: str, partitions: int, start: int, end: int) -> None:
@@ -151,8 +153,8 @@ def test_a_second_member_with_the_same_instance_id_fences_the_first(
     def first_was_fenced() -> bool:
         try:
             message = first.poll(0.05)
-        except KafkaException as error:
-            errors.append(error_code(error))
+        except KafkaException as raised:
+            errors.append(error_code(raised))
             return True
         error = None if message is None else message.error()
         if error is not None:

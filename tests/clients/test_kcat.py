@@ -22,7 +22,9 @@ def test_lines_go_in_and_come_out(kcat: str, clients: Confluent, topic: str) -> 
 def test_everything_about_a_record_is_shown(kcat: str, clients: Confluent, topic: str) -> None:
     clients.send(topic, Sent(key=b"k", value=None, headers=(("h", b"1"),)), Sent(value=b"v"))
 
-    found = [json.loads(line) for line in run(kcat, clients, "-C", "-t", topic, "-e", "-q", "-J").splitlines()]
+    found = [
+        json.loads(line) for line in run(kcat, clients, "-C", "-t", topic, "-e", "-q", "-J").splitlines()
+    ]
 
     assert [(each["offset"], each["key"], each["payload"]) for each in found] == [
         (0, "k", None),

@@ -24,9 +24,7 @@ def filled(raw: RawRequests, topic: str) -> str:
     return topic
 
 
-@pytest.mark.parametrize(
-    ("offset", "first_batch"), [(0, 0), (5, 0), (9, 0), (10, 10), (15, 10), (29, 20)]
-)
+@pytest.mark.parametrize(("offset", "first_batch"), [(0, 0), (5, 0), (9, 0), (10, 10), (15, 10), (29, 20)])
 def test_the_first_batch_is_the_one_that_holds_the_offset(
     raw: RawRequests, filled: str, offset: int, first_batch: int
 ) -> None:
@@ -102,9 +100,7 @@ def test_an_id_of_a_deleted_topic_is_not_known_any_more(
     topic_id = raw.topic_id(filled)
     connection.call("delete_topics", 6, topics=[{"name": filled}], timeout=30_000)
 
-    assert eventually(
-        lambda: fetch_by_id(connection, topic_id, 16).error_code == ErrorCode.unknown_topic_id
-    )
+    assert eventually(lambda: fetch_by_id(connection, topic_id, 16).error_code == ErrorCode.unknown_topic_id)
 
 
 @pytest.mark.parametrize(("max_bytes", "partition_max_bytes"), [(1, LARGE), (LARGE, 1), (0, 0)])
@@ -131,9 +127,7 @@ def test_the_requests_limit_is_shared_by_its_partitions(
     topic = raw.create_topic(unique, partitions=3)
     for partition in range(3):
         raw.produce(topic, values_batch(b"x" * 10_000), partition=partition)
-    partitions = [
-        {"partition": each, "fetch_offset": 0, "partition_max_bytes": LARGE} for each in range(3)
-    ]
+    partitions = [{"partition": each, "fetch_offset": 0, "partition_max_bytes": LARGE} for each in range(3)]
 
     answer = connection.call(
         "fetch",
@@ -300,7 +294,9 @@ def test_a_session_forgets_partitions(session: Session, filled: str) -> None:
     assert (answer.error_code, answer.responses) == (ErrorCode.none, ())
 
 
-def test_a_session_takes_partitions_later(session: Session, raw: RawRequests, filled: str, unique: str) -> None:
+def test_a_session_takes_partitions_later(
+    session: Session, raw: RawRequests, filled: str, unique: str
+) -> None:
     other = raw.create_topic(f"{unique}-other")
     raw.produce(other, values_batch(b"there"))
     opened = session.fetch(0, 0, {filled: 30})

@@ -16,6 +16,7 @@ from tests.support.batches import (
 )
 from tests.support.raw import RawConnection, framed, request_bytes
 from tests.support.raw_requests import RawRequests, produce_body
+from tests.support.waiting import eventually
 
 
 def test_a_batch_is_stored_with_its_offset_and_leader_epoch(raw: RawRequests, topic: str) -> None:
@@ -163,7 +164,7 @@ def test_acks_zero_gives_no_response(raw: RawRequests, connection: RawConnection
 
     # The next response on this connection answers the next request: nothing came in between.
     assert connection.call("metadata", 9, topics=[]).brokers
-    assert raw.end_offset(topic) == 1
+    assert eventually(lambda: raw.end_offset(topic) == 1)
 
 
 def test_acks_zero_with_an_error_closes_the_connection(connection: RawConnection, topic: str) -> None:
@@ -297,7 +298,9 @@ def test_pipelined_produces_are_answered_and_stored_in_order(
     raw: RawRequests, connection: RawConnection, topic: str
 ) -> None:
     ids = [
-        connection.send("produce", 9, **produce_body(topic, values_batch(b"%d" % number), acks=number % 3 - 1))
+        connection.send(
+            "produce", 9, **produce_body(topic, values_batch(b"%d" % number), acks=number % 3 - 1)
+        )
         for number in range(60)
     ]
 

@@ -6,6 +6,7 @@ The node checks often (`log.retention.check.interval.ms`, `log.cleaner.backoff.m
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import Message, TopicPartition
@@ -14,7 +15,7 @@ from tests.clients.confluent import Confluent, Sent
 from tests.support.raw_requests import EARLIEST, RawRequests
 from tests.support.waiting import DEADLINE_S, eventually
 
-SOON = {"segment_ms": 150, "min_cleanable_dirty_ratio": 0.01, "delete_retention_ms": 100}
+SOON: dict[str, Any] = {"segment_ms": 150, "min_cleanable_dirty_ratio": 0.01, "delete_retention_ms": 100}
 TWO_HOURS_MS = 7_200_000
 
 
@@ -100,7 +101,9 @@ def test_a_tombstone_stays_for_delete_retention_ms(clients: Confluent, unique: s
 def test_min_compaction_lag_protects_young_records(clients: Confluent, unique: str) -> None:
     protected = Compacted(
         clients,
-        clients.create_topic(f"{unique}-a", cleanup_policy="compact", min_compaction_lag_ms=3_600_000, **SOON),
+        clients.create_topic(
+            f"{unique}-a", cleanup_policy="compact", min_compaction_lag_ms=3_600_000, **SOON
+        ),
     )
     plain = Compacted(clients, clients.create_topic(f"{unique}-b", cleanup_policy="compact", **SOON))
     for log in (protected, plain):

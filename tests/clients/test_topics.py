@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import NewPartitions, NewTopic
 from kio.schema.errors import ErrorCode
 
+from tests.clients.admin_types import NewPartitions, NewTopic
 from tests.clients.confluent import Confluent, error_code, values
 from tests.support.batches import values_batch
 from tests.support.raw import RawConnection

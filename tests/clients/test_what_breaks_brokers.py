@@ -37,7 +37,9 @@ def test_01_an_unknown_api_versions_version_is_answered_in_v0_with_its_own_range
     assert answer.error_code == ErrorCode.unsupported_version
     ranges = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     assert ranges[API_VERSIONS] == (0, 4)
-    assert connection.call("api_versions", 3, client_software_name="raw", client_software_version="1").api_keys
+    assert connection.call(
+        "api_versions", 3, client_software_name="raw", client_software_version="1"
+    ).api_keys
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -165,9 +167,7 @@ def test_08_list_offsets_by_timestamp_finds_the_first_record_at_or_after_it(
     assert found == [0, 1, 3, 3, -1]
 
 
-def test_08_metadata_of_committed_offsets_is_kept(
-    connection: RawConnection, group: str, topic: str
-) -> None:
+def test_08_metadata_of_committed_offsets_is_kept(connection: RawConnection, group: str, topic: str) -> None:
     wait_for_coordinator(connection, group)
     committed_as(connection, topic, 3, group_id=group, metadata="note\x00")
 
@@ -305,7 +305,9 @@ def test_14_a_duplicate_sequence_is_a_success_with_the_old_offset(raw: RawReques
     assert raw.end_offset(topic) == 2
 
 
-def test_an_advertised_high_watermark_never_regresses(clients: Confluent, raw: RawRequests, topic: str) -> None:
+def test_an_advertised_high_watermark_never_regresses(
+    clients: Confluent, raw: RawRequests, topic: str
+) -> None:
     seen: list[int] = []
     producer = clients.producer()
 
@@ -381,9 +383,7 @@ def test_the_versions_that_clients_use_are_advertised(connection: RawConnection)
     missing = {
         name: ranges.get(API_KEYS[name])
         for name, (low, high) in wanted.items()
-        if API_KEYS[name] not in ranges
-        or ranges[API_KEYS[name]][0] > low
-        or ranges[API_KEYS[name]][1] < high
+        if API_KEYS[name] not in ranges or ranges[API_KEYS[name]][0] > low or ranges[API_KEYS[name]][1] < high
     }
 
     assert missing == {}

@@ -14,7 +14,7 @@ from millstream.coordination.group_records import GroupKey, read_group_value, re
 from millstream.wire.errors import ErrorCode
 from tests.coordination.room import Room, commit_request, join_request, subscription, sync_request
 
-GROUPS = st.sampled_from(["a", "b"])
+GROUPS = st.sampled_from(["a", "a", "a", "b"])
 INSTANCES = st.sampled_from([None, None, "one", "two"])
 PROTOCOLS = st.sampled_from(
     [
@@ -24,7 +24,7 @@ PROTOCOLS = st.sampled_from(
     ]
 )
 JOIN_VERSIONS = st.sampled_from([0, 3, 5, 9, 9])
-WHO = st.integers(0, 5)
+WHO = st.integers(0, 4)
 
 
 class SlowDisk(Room):
@@ -103,6 +103,24 @@ class GroupMachine(RuleBasedStateMachine):
         for member in list(self.members(group).values()):
             self.ask_join(group, member.member_id, 9, member.group_instance_id, protocols)
 
+    @rule(group=GROUPS, protocols=PROTOCOLS)
+    def three_join(self, group, protocols):
+        """Bring the group to where its leader assigns, with followers."""
+        for instance in (None, None, "one"):
+            self.ask_join(group, "", 9 if instance else 3, instance, protocols)
+        self.all_join_again(group, protocols)
+
+    @rule(group=GROUPS)
+    def all_but_the_leader_sync(self, group):
+        for member in list(self.members(group).values()):
+            if member.member_id != self.room.group(group).leader:
+                self.ask_sync(group, member.member_id, member.group_instance_id)
+
+    @rule(group=GROUPS)
+    def all_send_heartbeats(self, group):
+        for who in range(len(self.members(group))):
+            self.heartbeat(group, who, False)
+
     @rule(group=GROUPS, who=WHO, is_late=st.booleans())
     def heartbeat(self, group, who, is_late):
         member_id, instance = self.member(group, who)
@@ -173,7 +191,7 @@ class GroupMachine(RuleBasedStateMachine):
     def crash(self):
         self.room.crash()
         self.asked.clear()
-        self.generations = {group: self.durable_generation(group) for group in ("a", "b")}
+        self.generations = {group: self.durable_generations(group)[-1] for group in ("a", "b")}
         assert {
             (group_id, partition): found.offset
             for group_id, _, partition, found in self.room.coordinator.committed_offsets()
@@ -192,7 +210,8 @@ class GroupMachine(RuleBasedStateMachine):
             }
             assert not members.keys() & group.pending.keys()
             assert group.pending_sync <= members.keys()
-            assert bool(members) == (group.state.value not in ("Empty", "Dead")) or group.initial_remaining_ms
+            assert not members or group.state.value != "Empty"
+            assert members or group.state.value in ("Empty", "PreparingRebalance")
 
     @invariant()
     def a_generation_never_goes_back(self):
@@ -244,15 +263,18 @@ class GroupMachine(RuleBasedStateMachine):
         return {} if found is None else found.members
 
     def member(self, group, who):
-        known = self.known[group]
-        return known[who % len(known)] if known else ("ghost", None)
+        """A member by its place, or else someone who once was told an id."""
+        present = [(member.member_id, member.group_instance_id) for member in self.members(group).values()]
+        known = [*present[:4], *self.known[group], ("ghost", None)]
+        return known[who % len(known)]
 
-    def durable_generation(self, group):
-        generation = 0
-        for key, value in self.room.stored:
-            if read_key(key) == GroupKey(group):
-                generation = 0 if value is None else read_group_value(value).generation
-        return generation
+    def durable_generations(self, group):
+        """Every generation of the group that a restart could bring back; 0 where it was deleted."""
+        return [0] + [
+            0 if value is None else read_group_value(value).generation
+            for key, value in self.room.stored[: self.room.durable_count]
+            if read_key(key) == GroupKey(group)
+        ]
 
     def hear(self):
         """Look at every reply in the order it was sent."""
@@ -277,6 +299,7 @@ class GroupMachine(RuleBasedStateMachine):
         if body["error_code"] == ErrorCode.NONE:
             own = assigned(request.generation_id, request.member_id, about.instance)
             assert body["assignment"] == own
+            assert request.generation_id in self.durable_generations(request.group_id)
 
     def hear_commit_offsets(self, about, body):
         if body["topics"][0]["partitions"][0]["error_code"] == ErrorCode.NONE:
@@ -305,7 +328,7 @@ def assigned(generation, member_id, instance):
 
 TestGroupMachine = GroupMachine.TestCase
 TestGroupMachine.settings = settings(
-    max_examples=80,
+    max_examples=150,
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

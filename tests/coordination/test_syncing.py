@@ -5,7 +5,7 @@ import pytest
 from millstream.coordination import classic_session
 from millstream.coordination.group_records import read_group_value
 from millstream.wire.errors import ErrorCode
-from tests.coordination.room import REBALANCE_MS, SESSION_MS, Room, sync_request
+from tests.coordination.room import REBALANCE_MS, SESSION_MS, Room, subscription, sync_request
 
 
 @pytest.fixture
@@ -191,6 +191,21 @@ def test_a_member_that_waits_for_its_share_needs_no_heartbeats(room, assigning):
     room.pass_time(SESSION_MS - 1_000)
 
     assert room.is_waiting(token)
+
+
+def test_a_member_that_waited_for_its_share_in_vain_gets_a_fresh_session(room):
+    leader, follower = room.pair(session_timeout_ms=20_000)
+    room.ask_join(leader, session_timeout_ms=20_000)
+    room.join(follower, session_timeout_ms=6_000, protocols={"range": subscription("returns")})
+    room.ask_sync(follower)
+    room.pass_time(15_000)
+    room.ask_join(leader, protocols={"range": subscription("returns")})
+
+    room.pass_time(5_999)
+    assert follower in room.group().members
+    room.pass_time(1)
+
+    assert follower not in room.group().members
 
 
 def test_an_assignment_too_large_for_a_record_is_refused_and_divided_again(room, assigning, monkeypatch):

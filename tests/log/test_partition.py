@@ -329,3 +329,30 @@ def test_destroying_sets_everything_aside(box, log):
     assert not box.directory.exists()
     assert [path.name.endswith(".deleted") for path in doomed] == [True]
     assert box.open().end_offset == 0
+
+
+@pytest.mark.parametrize("size_max", [100, 5_000, 1 << 20])
+def test_a_log_that_was_not_scanned_is_checked_as_it_is_read(box, monkeypatch, size_max):
+    monkeypatch.setattr("millstream.log.reading.CHECK_BYTES_MAX", 2_000)
+    log = box.open()
+    for number in range(100):
+        append(log, b"%03d" % number * 50)
+    log = box.restart()
+
+    for limit in (7, 50, 99, 100):
+        for offset in (0, 3, 30, 6, 98, 55):
+            batches, damaged = read_batches(log, offset, size_max=size_max, limit=limit)
+            assert (list(batches), damaged) == (list(range(offset, limit)), [])
+    assert len(read_values(log)) == 100
+
+
+def test_bytes_are_checked_once(box, monkeypatch):
+    log = box.open()
+    for number in range(100):
+        append(log, b"%03d" % number * 50)
+    log = box.restart()
+    read_values(log)
+    monkeypatch.setattr("millstream.log.reading.checked_batches", None)
+
+    assert len(read_values(log)) == 100
+    assert len(read_values(log, 50)) == 50

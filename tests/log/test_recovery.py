@@ -14,13 +14,6 @@ from tests.log.box import Box, append, append_batch, make_batch, produced, read_
 COUNT = 5
 
 
-@pytest.fixture
-def fast(monkeypatch):
-    """Opening thousands of logs doesn't wait for the disk: what is read back is in the page cache anyway."""
-    monkeypatch.setattr("millstream.log.writing.fdatasync", lambda fd: None)
-    monkeypatch.setattr("millstream.log.writing.sync_directory", lambda path: None)
-
-
 def small_log(root):
     """Five batches of two records, of different sizes."""
     box = Box(root)

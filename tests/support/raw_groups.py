@@ -136,6 +136,31 @@ class RawMember:
         }
 
 
+def stable_group(*members: RawMember) -> None:
+    """Bring members into one generation, each with its own name as assignment."""
+    for member in members:
+        member.take_member_id()
+    members[0].join_once()
+    members[0].sync({members[0].member_id: b""})
+    for member in members[1:]:
+        member.send_join()
+    rejoin(*members, pending=members[1:])
+
+
+def rejoin(*members: RawMember, pending: tuple[RawMember, ...] = ()) -> None:
+    """One rebalance of these members; those in `pending` have sent their join already."""
+    for member in members:
+        if member not in pending:
+            member.send_join()
+    answers = {member: member.receive_join() for member in members}
+    leaders = [member for member in members if answers[member].leader == member.member_id]
+    for member in members:
+        wanted = {each.member_id: each.member_id.encode() for each in members}
+        member.send_sync(wanted if member in leaders else None)
+    for member in members:
+        assert member.receive_sync().assignment == member.member_id.encode()
+
+
 def committed_as(
     connection: RawConnection,
     topic: str,
@@ -149,9 +174,7 @@ def committed_as(
     partition: int = 0,
 ) -> ErrorCode:
     """Commit one offset, as nobody's member unless told otherwise; the partition's error code."""
-    partitions = [
-        {"partition_index": partition, "committed_offset": offset, "committed_metadata": metadata}
-    ]
+    partitions = [{"partition_index": partition, "committed_offset": offset, "committed_metadata": metadata}]
     answer = connection.call(
         "offset_commit",
         COMMIT,
@@ -165,7 +188,9 @@ def committed_as(
     return code
 
 
-def committed(connection: RawConnection, group: str, topic: str, partition: int = 0) -> tuple[int, str | None]:
+def committed(
+    connection: RawConnection, group: str, topic: str, partition: int = 0
+) -> tuple[int, str | None]:
     """(offset, metadata) that the group committed; (-1, "") if it did not."""
     answer = connection.call(
         "offset_fetch",

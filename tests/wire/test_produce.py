@@ -103,7 +103,7 @@ def test_bytes_behind_the_request_are_ignored_as_kafka_does():
 
 def test_a_count_larger_than_the_bytes_that_remain_is_refused_before_anything_is_made():
     body = bytearray(request(8, [b"first"]))
-    body[8:12] = (2**31 - 1).to_bytes(4, "big")
+    body[8:12] = (50_000).to_bytes(4, "big")
 
     with pytest.raises(MalformedRequest, match="announced"):
         read_produce(memoryview(body), 0, 8)
@@ -113,7 +113,7 @@ def test_a_count_larger_than_the_bytes_that_remain_is_refused_before_anything_is
 def test_an_answer_of_every_version_is_what_the_schema_says(version):
     results = [
         PartitionResult(0, 0, 77, 1234, 5),
-        PartitionResult(1, 10, message="too large"),
+        PartitionResult(1, 10, message="too large", record_index=4),
     ]
 
     frame = write_produce_response(version, 42, [(topic_key(version), results)])
@@ -129,6 +129,7 @@ def test_an_answer_of_every_version_is_what_the_schema_says(version):
     assert (second.index, second.error_code) == (1, 10)
     assert first.log_start_offset == (5 if version >= 5 else -1)
     assert second.error_message == ("too large" if version >= 8 else None)
+    assert [error.batch_index for error in second.record_errors] == ([4] if version >= 8 else [])
 
 
 def with_records(version: int, partition: int, records: bytes) -> bytes:

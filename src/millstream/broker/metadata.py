@@ -90,8 +90,6 @@ def _partition(broker: Broker, index: int) -> Response:
         "replica_nodes": [node_id],
         "isr_nodes": [node_id],
         "offline_replicas": [],
-        "eligible_leader_replicas": [],
-        "last_known_elr": [],
     }
 
 
@@ -126,7 +124,10 @@ def handle_describe_topic_partitions(broker: Broker, call: Call, request: Any) -
             break
         described = _topic(broker, topic, request)
         described["topic_authorized_operations"] = TOPIC_OPERATIONS
-        described["partitions"] = described["partitions"][start : start + limit]
+        described["partitions"] = [
+            {**partition, "eligible_leader_replicas": [], "last_known_elr": []}
+            for partition in described["partitions"][start : start + limit]
+        ]
         limit -= len(described["partitions"])
         topics.append(described)
         if start + len(described["partitions"]) < len(topic.partitions):

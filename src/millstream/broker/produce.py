@@ -22,12 +22,13 @@ from millstream.codec.batch import (
     LOG_APPEND_TIME,
     MAGIC,
     BatchHeader,
+    clear_append_time,
     crc_is_valid,
     read_header,
     set_append_time,
 )
 from millstream.codec.compression import Compression
-from millstream.codec.errors import CorruptBatch
+from millstream.codec.errors import CorruptBatch, InvalidRecord
 from millstream.codec.rebuild import rebuild
 from millstream.codec.records import validate_records
 from millstream.log.errors import DiskFull
@@ -63,9 +64,10 @@ INLINE_BYTES_MAX: Final = 32 * 1024
 class RefusedBatch(MillstreamError):
     """A batch that can't be taken, with the code that says so on the wire."""
 
-    def __init__(self, code: ErrorCode, message: str) -> None:
+    def __init__(self, code: ErrorCode, message: str, record_index: int | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.record_index = record_index
 
 
 class _Pending:
@@ -110,15 +112,15 @@ def _produce_one(broker: Broker, call: Call, shape: ProduceShape, index: int, re
     if partition is None or shape.acks == 0 or _is_heavy(topic.config, records):
         return False
     try:
-        _check_acks(broker, partition, topic.config, shape.acks)
+        _check_acks(broker, partition, shape.acks)
         prepared = prepare(records, topic.config, call.version)
-        (_, _, base_offset, append_time_ms, start_offset, _), end_offset = _append(
-            broker, partition, topic.config, index, prepared
-        )
+        result, end_offset = _append(broker, partition, topic.config, index, prepared)
     except MillstreamError:
         return False  # the general way finds the same and has the words for it
     broker.storage.flusher.dirty(partition.log)
-    frame = shape.write(call.correlation_id, index, base_offset, append_time_ms, start_offset)
+    frame = shape.write(
+        call.correlation_id, index, result.base_offset, result.append_time_ms, result.start_offset
+    )
     if shape.acks == 1 or partition.log.high_watermark >= end_offset:
         call.send((frame,))
     else:
@@ -201,11 +203,13 @@ def _produce(
                 results.append(PartitionResult(index, _unknown(topic_key)))
                 continue
             try:
-                _check_acks(broker, partition, topic.config, acks)
+                _check_acks(broker, partition, acks)
                 prepared = preparation(topic.config, records)
                 result, end_offset = _append(broker, partition, topic.config, index, prepared)
             except RefusedBatch as error:
-                results.append(PartitionResult(index, error.code, message=str(error)))
+                results.append(
+                    PartitionResult(index, error.code, message=str(error), record_index=error.record_index)
+                )
                 continue
             except MillstreamError as error:
                 results.append(PartitionResult(index, code_of(error), message=str(error)))
@@ -251,14 +255,9 @@ def _unknown(topic_key: str | bytes) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if isinstance(topic_key, str) else ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def _check_acks(broker: Broker, partition: Partition, config: TopicConfig, acks: int) -> None:
+def _check_acks(broker: Broker, partition: Partition, acks: int) -> None:
     if acks not in (-1, 0, 1):
         raise RefusedBatch(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}: must be -1, 0 or 1")
-    if acks == -1 and config.min_insync_replicas > 1:
-        raise RefusedBatch(
-            ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"min.insync.replicas={config.min_insync_replicas}, but there is one node",
-        )
     if broker.storage.is_full:
         raise DiskFull(partition.name, f"{broker.storage.usage()[1]} bytes are free")
 
@@ -274,7 +273,14 @@ def prepare(records: memoryview | None, config: TopicConfig, version: int) -> Pr
     """Check a batch and give it the topic's compression. Touches nothing but the batch: runs in any thread."""
     header = check_batch(records, config, version)
     assert records is not None
-    validate_records(records, header, need_keys=config.compacts)
+    try:
+        validate_records(records, header, need_keys=config.compacts)
+    except (CorruptBatch, InvalidRecord) as error:
+        # The checksum holds, so these are the bytes the producer meant to send.
+        raise RefusedBatch(ErrorCode.INVALID_RECORD, str(error), getattr(error, "index", None)) from None
+    if header.attributes & LOG_APPEND_TIME and config.message_timestamp_type == "CreateTime":
+        clear_append_time(records, 0, header.size)
+        header = read_header(records)
     stored = _STORED_COMPRESSION.get(config.compression_type)
     if stored is None or stored == header.compression:
         return Prepared(records, header)
@@ -325,7 +331,7 @@ def check_batch(records: memoryview | None, config: TopicConfig, version: int) -
         header.base_offset != 0
         or header.record_count <= 0
         or header.record_count != header.last_offset_delta + 1
-        or header.attributes & _FORBIDDEN
+        or header.attributes & CONTROL
         or (header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0))
     ):
         raise _ill_formed(header)
@@ -338,12 +344,10 @@ def check_batch(records: memoryview | None, config: TopicConfig, version: int) -
     return header
 
 
-_FORBIDDEN: Final = CONTROL | LOG_APPEND_TIME
-"""Attributes that are the broker's to set."""
-
-
 def _misfit(header: BatchHeader, size: int, config: TopicConfig) -> MillstreamError:
-    if header.magic != MAGIC:
+    if header.magic > MAGIC:
+        return CorruptBatch(f"magic {header.magic} is not known")
+    if header.magic < MAGIC:
         return RefusedBatch(
             ErrorCode.INVALID_RECORD, f"magic {header.magic}: only record batches of format v2 are taken"
         )
@@ -360,8 +364,6 @@ def _misfit(header: BatchHeader, size: int, config: TopicConfig) -> MillstreamEr
 def _ill_formed(header: BatchHeader) -> RefusedBatch:
     if header.is_control:
         return RefusedBatch(ErrorCode.INVALID_RECORD, "control batches are the broker's to write")
-    if header.is_log_append_time:
-        return RefusedBatch(ErrorCode.INVALID_TIMESTAMP, "log append time is the broker's to set")
     if header.base_offset != 0:
         return RefusedBatch(ErrorCode.INVALID_RECORD, f"base offset {header.base_offset}: a producer sends 0")
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):

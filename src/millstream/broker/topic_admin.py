@@ -99,10 +99,18 @@ async def handle_create_topics(broker: Broker, call: Call, request: Any) -> Resp
                 "error_message": None,
                 "num_partitions": count,
                 "replication_factor": 1,
-                "configs": described_topic_configs(broker, overrides),
+                "configs": [_brief(entry) for entry in described_topic_configs(broker, overrides)],
             }
         )
     return {"topics": answers}
+
+
+_BRIEF = ("name", "value", "read_only", "config_source", "is_sensitive")
+
+
+def _brief(entry: Response) -> Response:
+    """As much of a setting as the answer to CreateTopics has room for."""
+    return {name: entry[name] for name in _BRIEF}
 
 
 def _check_new_topic(broker: Broker, asked: Any) -> tuple[int, dict[str, str]]:
@@ -162,13 +170,18 @@ def _check_replicas(broker: Broker, broker_ids: list[int]) -> None:
 
 async def handle_delete_topics(broker: Broker, call: Call, request: Any) -> Response:
     answers = []
+    code: int
+    message: str | None
     if call.version >= 6:
         asked = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
         asked = [(name, NO_ID) for name in request.topic_names]
     for name, topic_id in asked:
         topic = broker.catalog.find(name) if name is not None else broker.catalog.by_id.get(topic_id)
-        code, message = await _delete(broker, topic, by_id=name is None)
+        if (name is None) == (topic_id == NO_ID):
+            code, message = ErrorCode.INVALID_REQUEST, "give either the name or the id of a topic"
+        else:
+            code, message = await _delete(broker, topic, by_id=name is None)
         answers.append(
             {
                 "name": topic.name if topic is not None else name,

@@ -8,6 +8,7 @@ import sys
 
 import typer
 
+from millstream.cli.output import note
 from millstream.model.errors import BadRequest
 
 
@@ -17,4 +18,9 @@ def confirm_or_stop(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise BadRequest(f"{question} There is no terminal to ask on: pass --yes")
-    typer.confirm(question, abort=True, err=True)
+    # Not typer.confirm: it writes a blank to stdout, which belongs to data.
+    sys.stderr.write(f"{question} [y/N]: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        note("nothing was changed")
+        raise typer.Abort

@@ -50,7 +50,7 @@ def doctor(
     connection = Connection(bootstrap=bootstrap, options=parse_options(options or ()))
     findings = look(data, config, connection)
     if output == "table":
-        _show(findings)
+        show(findings)
     else:
         emit_value(
             [
@@ -93,7 +93,7 @@ def _look_at_node(node: NodeOptions) -> list[Finding]:
     ]
 
 
-def _show(findings: list[Finding]) -> None:
+def show(findings: list[Finding]) -> None:
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     width = max(len(finding.check) for finding in findings)
     for finding in findings:

@@ -16,7 +16,7 @@ from millstream.client.raw import Cursor, ProtocolBroken, exchange
 from millstream.model.errors import MillstreamError
 
 _API_VERSIONS = 18
-_TIMEOUT_S = 2.0
+_TIMEOUT_S = 1.0
 
 
 def check_port(name: str, host: str, port: int, flag: str) -> Finding:

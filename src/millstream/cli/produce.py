@@ -54,7 +54,9 @@ def produce(
     as_json: Annotated[
         bool, typer.Option("--json", help="Each line is a record as `tail -o json` writes it.")
     ] = False,
-    compression: Annotated[CompressionName, typer.Option("--compression", "-z")] = "none",
+    compression: Annotated[
+        CompressionName, typer.Option("--compression", "-z", help="How batches are packed.")
+    ] = "none",
     output: Annotated[
         Format | None, typer.Option("--output", "-o", metavar="json|yaml", help="Report on stdout.")
     ] = None,
@@ -90,7 +92,8 @@ def produce(
     from millstream.client.produce import Sender
 
     wrong_line: BadRequest | None = None
-    with Sender(connection, topic, compression=compression) as sender:
+    # A few values typed at a prompt should not wait half a second for a producer id; a stream must not repeat.
+    with Sender(connection, topic, compression=compression, idempotent=not values) as sender:
         try:
             for record in records:
                 sender.send(record)

@@ -133,7 +133,8 @@ def _near_names(name: str, known: Iterable[str], noun: str) -> str:
     import difflib  # only those who mistype pay for it
 
     folded = {candidate.lower(): candidate for candidate in known}
-    near = difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.6)
+    near = difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.8)
+    near = near or difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
     if near:
         return f"did you mean {' or '.join(repr(folded[candidate]) for candidate in near)}?"
     return f"`millstream {noun} list` shows those that do"

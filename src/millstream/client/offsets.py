@@ -97,10 +97,10 @@ def _list_offsets(
         return {}
     asked = {confluent_kafka.TopicPartition(p.topic, p.partition): spec for p, spec in specs.items()}
     answers, failures = session.ask_all(
-        lambda admin, timeout: admin.list_offsets(asked, request_timeout=timeout)
+        lambda admin, timeout: admin.list_offsets(asked, request_timeout=timeout), is_question=True
     )
     for key, error in failures.items():
-        if error.code() == KafkaError._UNKNOWN_PARTITION:
+        if error.code() in (KafkaError._UNKNOWN_PARTITION, KafkaError._NOENT):
             raise UnknownPartition(key.topic, key.partition)
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise UnknownTopic(key.topic)

@@ -2,7 +2,7 @@
 
 Why: the client library reports a failed record to a callback long after the call; a sender that forgets to
 look loses data without a word.
-Invariants: a record is counted in the report only when the broker acknowledged it (`acks=all`, idempotent);
+Invariants: a record is counted in the report only when the broker acknowledged it (`acks=all`);
 the first failure stops the sender; at most the library's own bounded queue is held in memory.
 """
 
@@ -44,8 +44,13 @@ class Sender:
         *,
         compression: str = "none",
         delivery_timeout_s: float = 30.0,
+        idempotent: bool = True,
     ) -> None:
-        """Raises InvalidOption."""
+        """Raises InvalidOption.
+
+        `idempotent=False` starts half a second sooner (librdkafka asks for its producer id on a timer), at the
+        price of a possible duplicate when an acknowledgement is lost: for a few records and no more.
+        """
         self.report = ProduceReport()
         self._connection = connection
         self._topic = topic
@@ -54,7 +59,7 @@ class Sender:
         self._last_error = ""
         config: dict[str, Any] = connection.config(
             acks="all",
-            enable_idempotence=True,
+            enable_idempotence=idempotent,
             partitioner="murmur2_random",  # as Java's default: the same key lands in the same partition
             compression_type=compression,
             message_timeout_ms=int(delivery_timeout_s * 1_000),
@@ -71,11 +76,12 @@ class Sender:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            self.flush()
-        else:
-            self._producer.purge()
-            self._producer.flush(1.0)
+        try:
+            if error is None:
+                self.flush()
+        finally:
+            self._producer.purge()  # nothing is left after a flush that succeeded
+            self._producer.close()
 
     def send(self, record: OutgoingRecord) -> None:
         """Queue a record. Raises the failure of an earlier one; BrokerTimedOut when the queue stays full."""
@@ -147,10 +153,15 @@ class Sender:
 
 
 def produce(
-    connection: Connection, topic: str, records: Iterable[OutgoingRecord], *, compression: str = "none"
+    connection: Connection,
+    topic: str,
+    records: Iterable[OutgoingRecord],
+    *,
+    compression: str = "none",
+    idempotent: bool = True,
 ) -> ProduceReport:
     """Send all records and wait for their acknowledgement."""
-    with Sender(connection, topic, compression=compression) as sender:
+    with Sender(connection, topic, compression=compression, idempotent=idempotent) as sender:
         for record in records:
             sender.send(record)
     return sender.report

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from millstream.client.connection import Connection
 from millstream.client.errors import (
-    BrokerUnreachable,
+    BrokerTimedOut,
     InvalidOption,
     OffsetOutOfRange,
     UnknownTopic,
@@ -142,6 +142,7 @@ class _Reader:
             enable_partition_eof=True,
             auto_offset_reset="error",
             check_crcs=True,
+            topic_metadata_propagation_max_ms=2_000,  # the topic was there when the read was planned
         )
         config["error_cb"] = self._on_error
         try:
@@ -189,7 +190,7 @@ class _Reader:
             if messages:
                 heard_at = time.monotonic()
             elif time.monotonic() - heard_at > self._connection.timeout_s:
-                raise BrokerUnreachable(self._connection.bootstrap, self._trouble or "it fell silent")
+                self._raise_silence()
             batch: list[ReceivedRecord] = []
             for message in messages:
                 partition = message.partition() or 0
@@ -260,9 +261,15 @@ class _Reader:
         topic, partition = self._plan.topic, message.partition() or 0
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             self._raise_out_of_range(TopicPartition(topic, partition), message.offset() or 0)
-        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
             raise UnknownTopic(topic)
         raise from_kafka_error(error, bootstrap=self._connection.bootstrap, subject=f"{topic}-{partition}")
+
+    def _raise_silence(self) -> None:
+        """Why nothing comes: the topic is gone, the broker is, or it is stuck."""
+        with AdminSession(self._connection) as session:
+            partitions_of(session, self._plan.topic)
+        raise BrokerTimedOut(self._connection.bootstrap, self._trouble or f"reading {self._plan.topic}")
 
     def _raise_out_of_range(self, partition: TopicPartition, offset: int) -> None:
         with AdminSession(self._connection) as session:

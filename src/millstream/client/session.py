@@ -55,7 +55,7 @@ class AdminSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.admin.poll(0)
+        self.admin.__exit__(None, None, None)
 
     def ask(self, start: Callable[[AdminClient, float], Future[Any]], *, subject: str = "") -> Any:
         """The result of one admin call. `start(admin, timeout_s)` begins it and returns its future."""
@@ -85,15 +85,18 @@ class AdminSession:
         return results
 
     def ask_all(
-        self, start: Callable[[AdminClient, float], Mapping[Any, Future[Any]]]
+        self, start: Callable[[AdminClient, float], Mapping[Any, Future[Any]]], *, is_question: bool = False
     ) -> tuple[dict[Any, Any], dict[Any, KafkaError]]:
-        """(results, failures) of one call that answers for several things, after retrying what may pass."""
+        """(results, failures) of one call that answers for several things, after retrying what may pass.
+
+        A question is asked again as long as one answer is missing; a change only when none of it was made.
+        """
         deadline = time.monotonic() + self.connection.timeout_s
         while True:
             left_s = max(deadline - time.monotonic(), 0.1)
             results, failures = self._collect(start, left_s)
             passing = any(error.code() in _PASSING for error in failures.values())
-            if not passing or results or time.monotonic() + _RETRY_PAUSE_S > deadline:
+            if not passing or (results and not is_question) or time.monotonic() + _RETRY_PAUSE_S > deadline:
                 return results, failures
             time.sleep(_RETRY_PAUSE_S)
 

@@ -6,7 +6,7 @@ names that come close; asking never creates a topic, whatever `auto.create.topic
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,8 @@ def describe_topic(session: AdminSession, name: str) -> TopicDescription:
 def describe_topics(session: AdminSession, names: Sequence[str]) -> list[TopicDescription]:
     """In the order asked. Raises UnknownTopic for the first that is not there."""
     results, failures = session.ask_all(
-        lambda admin, timeout: admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout)
+        lambda admin, timeout: admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout),
+        is_question=True,
     )
     for name, error in failures.items():
         raise _unknown(session, name) if _is_unknown(error) else session.translated(error, name)
@@ -118,22 +119,23 @@ def create_topic(
         )
     )
     if not validate_only:
-        _wait_until_visible(session, name)
+        _wait_until(session, lambda: _partition_count(session, name) > 0)
 
 
 def delete_topics(session: AdminSession, names: Sequence[str]) -> None:
-    """Raises UnknownTopic for the first that is not there, after deleting the others."""
-    _, failures = session.ask_all(
+    """Return once they are gone. Raises UnknownTopic for the first not there, after deleting the others."""
+    deleted, failures = session.ask_all(
         lambda admin, timeout: admin.delete_topics(
             list(names), request_timeout=timeout, operation_timeout=timeout
         )
     )
+    _wait_until(session, lambda: not deleted.keys() & session.metadata().topics.keys())
     for name, error in failures.items():
         raise _unknown(session, name) if _is_unknown(error) else session.translated(error, name)
 
 
 def add_partitions(session: AdminSession, name: str, total: int, *, validate_only: bool = False) -> None:
-    """Grow a topic to `total` partitions. The broker refuses a total that is not greater."""
+    """Grow a topic to `total` partitions, and return once they can be seen; a total not greater is refused."""
     session.ask_each(
         lambda admin, timeout: admin.create_partitions(
             [NewPartitions(name, total)],
@@ -143,6 +145,8 @@ def add_partitions(session: AdminSession, name: str, total: int, *, validate_onl
         ),
         subject=name,
     )
+    if not validate_only:
+        _wait_until(session, lambda: _partition_count(session, name) == total)
 
 
 def topic_configs(session: AdminSession, name: str) -> list[ConfigValue]:
@@ -189,15 +193,19 @@ def _unknown(session: AdminSession, name: str) -> UnknownTopic:
     return UnknownTopic(name, [known for known in topic_names(session) if not known.startswith("__")])
 
 
-def _wait_until_visible(session: AdminSession, name: str) -> None:
+def _wait_until(session: AdminSession, is_done: Callable[[], bool]) -> None:
+    """A cluster spreads a change after it has acknowledged it; whoever asks next should see it."""
     deadline = time.monotonic() + session.connection.timeout_s
-    while time.monotonic() < deadline:
-        _, failures = session.ask_all(
-            lambda admin, timeout: admin.describe_topics(TopicCollection([name]), request_timeout=timeout)
-        )
-        if not failures:
-            return
+    while not is_done() and time.monotonic() < deadline:
         time.sleep(_VISIBLE_PAUSE_S)
+
+
+def _partition_count(session: AdminSession, name: str) -> int:
+    """0 when the topic can't be seen."""
+    results, _ = session.ask_all(
+        lambda admin, timeout: admin.describe_topics(TopicCollection([name]), request_timeout=timeout)
+    )
+    return len(results[name].partitions) if name in results else 0
 
 
 def _description(found: Any) -> TopicDescription:

@@ -19,7 +19,7 @@ Why: produce, fetch and recovery move whole batches; all they ever need of one i
    61  records
 
 Invariants: a header that was read has `size` >= HEADER_SIZE, so walking headers always moves forward.
-Nothing here looks at the records, and nothing but `set_append_time` and `seal` writes a checksum.
+Nothing here looks at the records, and nothing but `seal` and its two callers writes a checksum.
 """
 
 from collections.abc import Iterator
@@ -174,6 +174,13 @@ def set_append_time(buffer: WritableBuffer, position: int, size: int, now_ms: in
     attributes: int = _ATTRIBUTES.unpack_from(buffer, position + _ATTRIBUTES_AT)[0]
     _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
     _OFFSET.pack_into(buffer, position + _MAX_TIMESTAMP_AT, now_ms)
+    seal(buffer, position, size)
+
+
+def clear_append_time(buffer: WritableBuffer, position: int, size: int) -> None:
+    """Make the records' own timestamps count again, and compute the CRC again."""
+    attributes: int = _ATTRIBUTES.unpack_from(buffer, position + _ATTRIBUTES_AT)[0]
+    _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME)
     seal(buffer, position, size)
 
 

@@ -74,8 +74,7 @@ class ClassicGroup:
 
     @property
     def all_have_joined(self) -> bool:
-        """Nobody is waited for. Without members there is no work to divide, so pending ids don't count."""
-        return self.joined_count == len(self.members) and not (self.members and self.pending)
+        return self.joined_count == len(self.members) and not self.pending
 
     @property
     def rebalance_timeout_ms(self) -> int:

@@ -57,7 +57,7 @@ class Rebalance:
         group.move_to(GroupState.PREPARING, now_ms)
         if is_initial:
             self._begin_initial(group, decision, now_ms)
-        elif group.all_have_joined:
+        elif group.all_have_joined or not group.members:
             self._complete(group, decision, now_ms)
         else:
             self._timers.start(group.join_timer, now_ms + max(group.rebalance_timeout_ms, 1))
@@ -136,7 +136,7 @@ class Rebalance:
     def sync_due(self, group: ClassicGroup, decision: Decision, now_ms: int) -> None:
         """The sync timer: whoever has not asked for its assignment is gone."""
         if group.state in (GroupState.COMPLETING, GroupState.STABLE) and group.pending_sync:
-            missing = [group.members[member_id] for member_id in group.pending_sync]
+            missing = [m for m in group.members.values() if m.member_id in group.pending_sync]
             self.remove(
                 group, missing, decision, now_ms, f"{len(missing)} members did not fetch an assignment"
             )

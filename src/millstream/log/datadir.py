@@ -30,6 +30,7 @@ from millstream.log.files import replace_file, sync_directory
 
 CLEAN = "clean"
 NODE = "node.json"
+RESERVE = "reserve"
 TOPICS = "topics"
 ARCHIVE = "archive"
 DOOMED_SUFFIX = ".deleted"
@@ -101,6 +102,9 @@ class DataDirectory:
             os.close(self._lock_fd)
             self._lock_fd = -1
 
+    def reserve(self, size_bytes: int) -> "SpaceReserve":
+        return SpaceReserve(self.path / RESERVE, size_bytes)
+
     def doomed(self) -> list[Path]:
         """Directories of partitions that were being deleted when the node stopped."""
         return [
@@ -109,6 +113,48 @@ class DataDirectory:
             for path in root.iterdir()
             if path.name.endswith(DOOMED_SUFFIX)
         ]
+
+
+class SpaceReserve:
+    """Room on the disk that is ours, to be given up when the disk is full.
+
+    Producers are refused before that, by the node's low-water mark; but others may fill the disk too, and
+    then commits, retention and checkpoints need a little room to go on.
+    """
+
+    def __init__(self, path: Path, size_bytes: int) -> None:
+        self._path = path
+        self._size_bytes = size_bytes
+
+    @property
+    def is_held(self) -> bool:
+        return self._path.exists()
+
+    def hold(self) -> bool:
+        """Take the room, if it is there; returns whether it is held now."""
+        if self.is_held or not self._size_bytes:
+            return self.is_held
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            _allocate(fd, self._size_bytes)
+        except OSError:
+            self._path.unlink(missing_ok=True)
+            return False
+        finally:
+            os.close(fd)
+        return True
+
+    def release(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def _allocate(fd: int, size_bytes: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(fd, 0, size_bytes)
+        return
+    zeros = bytes(1 << 20)
+    for start in range(0, size_bytes, len(zeros)):
+        os.pwrite(fd, zeros[: size_bytes - start], start)
 
 
 def remove_tree(path: Path) -> None:

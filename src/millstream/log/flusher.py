@@ -30,6 +30,7 @@ ROUND_FILES_MAX = 256
 """Files pinned by one round; other logs wait for the next."""
 
 _TICK_MS_MIN = 10
+_RETRY_SECONDS = 0.05
 
 
 class _Round:
@@ -172,6 +173,8 @@ class Flusher:
             if marks:
                 self._round = _Round(marks, 0)
                 self._finish_round()
+            elif self._queue:
+                self._retry_later()
             return
         self.rounds += 1
         count = max(1, min(len(fds), self._thread_count))
@@ -181,6 +184,12 @@ class Flusher:
         self._jobs.put((round_, fds[::count], directories))
         for part in range(1, count):
             self._jobs.put((round_, fds[part::count], []))
+
+    def _retry_later(self) -> None:
+        """No descriptor was to be had for any log: somebody may give one back soon."""
+        timer = threading.Timer(_RETRY_SECONDS, self._schedule, (self._tick,))
+        timer.daemon = True
+        timer.start()
 
     def _finish_round(self) -> None:
         """In the loop: everything of the round is on disk, or an error says that it isn't."""
@@ -262,7 +271,8 @@ class Flusher:
                 failure = error
             if round_.finish_part(failure):
                 round_.done.set()
-                self._schedule(self._finish_round)
+                with suppress(RuntimeError):  # the loop was closed before us
+                    self._schedule(self._finish_round)
 
     def _tick_forever(self) -> None:
         while not self._is_closing:

@@ -19,7 +19,7 @@ from millstream.log.compaction import CompactionPlan, CompactionResult
 from millstream.log.errors import CorruptRange, DiskFull, LogIOError, OffsetOutOfRange
 from millstream.log.files import OpenFiles, sync_directory
 from millstream.log.inventory import DELETED_SUFFIX, set_aside
-from millstream.log.lookup import TimestampOffset, first_at_or_after, newest
+from millstream.log.lookup import TimeLookup, TimestampOffset
 from millstream.log.reading import EMPTY, ReadResult
 from millstream.log.recovery import Recovered, recover
 from millstream.log.retention import RetentionPolicy, expired_segments, is_too_old, segments_below
@@ -52,18 +52,21 @@ class PartitionLog(WritableLog):
         """The log in `directory`, made if there is none.
 
         `archive_directory` is this partition's own. Without `was_clean`, what was not synced for certain is
-        scanned. `start_offset_min` is a log start that was made durable elsewhere.
+        scanned. `start_offset_min` is a log start that was made durable elsewhere. Raises LogIOError.
         """
-        found = recover(
-            str(directory),
-            str(archive_directory),
-            partition=topic_partition,
-            leader_epoch=leader_epoch,
-            files=files,
-            was_clean=was_clean,
-            interval=config.index_interval_bytes,
-            now_ms=clock.now_ms(),
-        )
+        try:
+            found = recover(
+                str(directory),
+                str(archive_directory),
+                partition=topic_partition,
+                leader_epoch=leader_epoch,
+                files=files,
+                was_clean=was_clean,
+                interval=config.index_interval_bytes,
+                now_ms=clock.now_ms(),
+            )
+        except OSError as error:
+            raise LogIOError(directory, error) from error
         log = cls(
             found,
             topic_partition=topic_partition,
@@ -130,13 +133,20 @@ class PartitionLog(WritableLog):
 
     def offset_for_timestamp(self, timestamp_ms: int, *, limit: int) -> TimestampOffset | None:
         """The first record below `limit` whose timestamp is at least `timestamp_ms`."""
-        return first_at_or_after(
-            self._segments, self._reader, self._files, timestamp_ms, start=self.start_offset, limit=limit
-        )
+        try:
+            return self._times(limit).first_at_or_after(timestamp_ms)
+        except OSError as error:
+            raise LogIOError(self._directory, error) from error
 
     def max_timestamp_offset(self, limit: int) -> TimestampOffset | None:
         """The first record with the largest timestamp below `limit`."""
-        return newest(self._segments, self._reader, self._files, start=self.start_offset, limit=limit)
+        try:
+            return self._times(limit).newest()
+        except OSError as error:
+            raise LogIOError(self._directory, error) from error
+
+    def _times(self, limit: int) -> TimeLookup:
+        return TimeLookup(self._segments, self._reader, self._files, start=self.start_offset, limit=limit)
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         """(largest epoch not above the asked one, the offset where it ended); (-1, -1) if unknown."""
@@ -205,6 +215,10 @@ class PartitionLog(WritableLog):
                 settle_in_archive(segment, copy.target)
                 return [Path(path) for path in doomed]
         return []
+
+    def abandon_archive_copy(self, copy: ArchiveCopy) -> None:
+        """The copy failed: the segment stays, and is tried again when it next expires."""
+        self._copying.discard(copy.base_offset)
 
     def compaction_plan(self, now_ms: int) -> CompactionPlan | None:
         """What to compact now, if it is worth it."""

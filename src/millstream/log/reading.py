@@ -6,10 +6,12 @@ never reaches the limit. Lookups never trust a byte that was not checked.
 """
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
+from millstream.codec.batch import HEADER_SIZE, BatchHeader, read_header
 from millstream.log.epochs import LeaderEpochs
 from millstream.log.files import OpenFiles, read_exactly
 from millstream.log.index import OFFSET_KEY, TIME_KEY, SparseIndex, load_index
@@ -74,8 +76,6 @@ class SegmentReader:
         if stop - start <= size_max:
             if stop == segment.size:
                 segment.hint(segment.next_offset, stop)
-            elif not corrupt and limit < segment.next_offset:
-                segment.hint(limit, stop)
             return ReadResult([self._bytes(segment, start, stop)], stop - start, corrupt)
         return self._read_part(segment, start, stop, size_max, min_one=min_one)
 
@@ -167,11 +167,37 @@ class SegmentReader:
         end = self._check_from(segment, begin, begin_offset, offset, size_max)
         return segment.size if end >= segment.unchecked_end else end
 
-    def check_all(self, segment: Segment) -> None:
-        """Check whatever of the segment was not checked yet."""
-        while segment.unchecked_end:
-            begin, offset = segment.checked_from(0) or (0, segment.base_offset)
-            self._check_from(segment, begin, offset, NO_LIMIT, NO_LIMIT)
+    def batches(self, segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of every intact batch from the one that holds `offset` on."""
+        while True:
+            stop = segment.size
+            if segment.unchecked_end:
+                stop = self.check(segment, offset, CHECK_BYTES_MAX)
+            position = self.position_of(segment, offset)
+            for place, header in self._headers(segment, position, stop):
+                yield place, header
+                offset = header.next_offset
+            if stop >= segment.size:
+                return
+            reached = segment.checked_from(stop)
+            offset = max(offset, reached[1]) if reached is not None else offset
+
+    def _headers(self, segment: Segment, position: int, stop: int) -> Iterator[tuple[int, BatchHeader]]:
+        while position < stop:
+            damage = segment.damage_at(position)
+            if damage is not None:
+                position = damage.end
+                continue
+            end = min(stop, segment.next_damage(position))
+            chunk = os.pread(self._files.open(segment.file), min(_WALK_BYTES, end - position), position)
+            index = 0
+            while len(chunk) - index >= HEADER_SIZE:
+                header = read_header(chunk, index)
+                yield position + index, header
+                index += header.size
+            if not index:
+                return
+            position += index
 
     def _check_from(self, segment: Segment, begin: int, begin_offset: int, offset: int, size_max: int) -> int:
         reader = ChunkReader(self._files.open(segment.file), segment.unchecked_end)

@@ -37,6 +37,7 @@ _SECTOR_BYTES = 512
 _ZEROS_MIN = 16
 _CRC_FROM = 21
 _RECORDS_MAX = 1 << 20
+_EPOCH_MAX = 2**31 - 1
 _RAW_HEADER = Struct(">qiibIhiqqqhii")
 
 
@@ -174,7 +175,8 @@ class _Scan:
         self._checkpoint = checkpoint
         self._entries = {entry.base_offset: entry for entry in checkpoint.segments}
         self._known_epochs = LeaderEpochs(checkpoint.epochs)
-        self._epoch_max = max(epoch_max, self._known_epochs.latest)
+        # A boot count below what the log has seen was lost with its file, and then nothing bounds the epochs.
+        self._epoch_max = epoch_max if epoch_max >= self._known_epochs.latest >= 0 else _EPOCH_MAX
         self._snapshot = snapshot
         self._producers_from = snapshot.end_offset if snapshot else 0
         """Batches from here on still have to be told to the producers' state."""
@@ -354,13 +356,13 @@ def _record_count(header: BatchHeader, size: int) -> int:
 
 
 def _has_blank_sector(reader: ChunkReader, start: int, end: int) -> bool:
-    """Whether some sector's share of [start, end) begins or ends with zeros, as one half written does."""
+    """Whether some sector's share of [start, end) is blank, or begins or ends so, as one half written does."""
     blank = bytes(_ZEROS_MIN)
     while start < end:
         stop = min(end, start - start % _SECTOR_BYTES + _SECTOR_BYTES)
         chunk, index = reader.at(start, stop - start)
         share = chunk[index : index + stop - start]
-        if len(share) >= _ZEROS_MIN and (share.startswith(blank) or share.endswith(blank)):
+        if share.startswith(blank) or share.endswith(blank) or (len(share) > 1 and not any(share)):
             return True
         start = stop
     return False

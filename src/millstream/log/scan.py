@@ -197,8 +197,9 @@ def _plausible(reader: ChunkReader, position: int, offset: int, expect: Expectat
 
 
 def _epoch_fits(header: BatchHeader, epoch: int, expect: Expectations) -> bool:
-    if header.base_offset < expect.epochs_until:
-        return header.leader_epoch == expect.epochs.epoch_of(header.base_offset)
+    known = expect.epochs.epoch_of(header.base_offset)
+    if known >= 0 and header.base_offset < expect.epochs_until:
+        return header.leader_epoch == known
     return header.leader_epoch >= epoch
 
 

@@ -21,6 +21,8 @@ NO_TIMESTAMP = -1
 
 INDEX_ROW_BYTES = 8
 HINTS_MAX = 64
+CHECKED_MAX = 256
+"""Ranges remembered as checked; with more, they are forgotten and checked again."""
 RELATIVE_OFFSET_MAX = 2**31 - 1
 
 
@@ -164,7 +166,7 @@ class Segment:
                 merged.append((low, high, offset))
             elif high > last_high:
                 merged[-1] = (last_low, high, offset)
-        self.checked = merged
+        self.checked = merged if len(merged) <= CHECKED_MAX else [(start, end, offset_at_end)]
         if len(merged) == 1 and merged[0][0] == 0 and merged[0][1] >= self.unchecked_end:
             self.unchecked_end = 0
             self.checked = []

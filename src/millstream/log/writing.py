@@ -40,7 +40,8 @@ class SyncMark(NamedTuple):
     fds: list[int]
     directories: list[str]
     segments: list[Segment]
-    position: int
+    sizes: list[int]
+    """How much of each segment was written when it was handed out."""
 
 
 class WritableLog:
@@ -224,8 +225,6 @@ class WritableLog:
         """Seal an active segment that is too old, though nothing is appended; returns whether it was."""
         if not self._active.size or self._clock.monotonic_ms() < self._roll_at_ms:
             return False
-        if not self._is_writing:
-            self._start_writing()
         self.roll()
         return True
 
@@ -238,13 +237,14 @@ class WritableLog:
     def begin_sync(self, *, sealed_only: bool = False) -> SyncMark:
         """What must be synced for all (or all sealed) bytes to be safe. Its files stay open until `end_sync`."""
         if self._is_closed:
-            return SyncMark(self.high_watermark, [], [], [], 0)
+            return SyncMark(self.high_watermark, [], [], [], [])
         segments = list(self._sealed_unsynced)
-        end_offset, position = self._active.base_offset, 0
+        active = self._active
+        end_offset = active.base_offset
         if not sealed_only:
-            end_offset, position = self.end_offset, self._active.size
-            if position > self._synced_position:
-                segments.append(self._active)
+            end_offset = self.end_offset
+            if active.size > self._synced_position:
+                segments.append(active)
         fds: list[int] = []
         try:
             for segment in segments:
@@ -255,7 +255,8 @@ class WritableLog:
             if isinstance(error, OSError):
                 raise LogIOError(self._directory, error) from error
             raise
-        return SyncMark(end_offset, fds, list(self._new_directories), segments, position)
+        sizes = [segment.size for segment in segments]
+        return SyncMark(end_offset, fds, list(self._new_directories), segments, sizes)
 
     def end_sync(self, mark: SyncMark) -> None:
         """Everything in `mark` is on disk."""
@@ -267,15 +268,15 @@ class WritableLog:
             self._new_directories = [d for d in self._new_directories if d not in mark.directories]
         self.recovery_point = max(self.recovery_point, mark.end_offset)
         self.unsynced_records = self.end_offset - self.recovery_point
-        active = self._active
-        if active.base_offset <= mark.end_offset and active in mark.segments:
-            self._synced_position = mark.position
-            active.hint(mark.end_offset, mark.position)
-        if self._sealed_unsynced:
-            self._sealed_unsynced = [s for s in self._sealed_unsynced if s not in mark.segments]
-            if not self._sealed_unsynced:
-                with suppress(OSError):
-                    self.checkpoint()
+        for segment, size in zip(mark.segments, mark.sizes, strict=True):
+            if segment is self._active:
+                self._synced_position = size
+                segment.hint(mark.end_offset, size)
+            elif segment.size == size and segment in self._sealed_unsynced:
+                self._sealed_unsynced.remove(segment)  # one that grew before it was sealed stays
+                if not self._sealed_unsynced:
+                    with suppress(OSError):
+                        self.checkpoint()
 
     def advance(self, end_offset: int) -> None:
         """Everything below `end_offset` may be served. Never moves backwards."""
@@ -312,13 +313,15 @@ class WritableLog:
             self._files.close(segment.file)
 
     def _checkpoint_now(self) -> Checkpoint:
+        # A boot that writes nothing leaves no trace, so that idle logs cost nothing at a stop.
+        epochs = tuple(entry for entry in self.epochs if entry[1] < self.end_offset or self._is_writing)
         return Checkpoint(
             start_offset=self.start_offset,
             end_offset=self.end_offset,
             recovery_point=self.recovery_point,
             cleaned_to=self.cleaned_to,
             delete_horizon_ms=self._delete_horizon_ms,
-            epochs=tuple(self.epochs),
+            epochs=epochs,
             has_producers=len(self.producers) > 0,
             segments=tuple(entry_of(segment) for segment in self._segments),
         )

@@ -30,6 +30,8 @@ class TopicSetting:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    excluded: tuple[int, ...] = ()
+    """Numbers inside the range that are not taken all the same."""
     refused: str | None = None
     """Why any value but the default is refused; None when the setting is honoured."""
 
@@ -43,6 +45,8 @@ class TopicSetting:
             raise InvalidSetting(self.name, text, f"must be at least {self.minimum:g}")
         if self.maximum is not None and value > self.maximum:  # type: ignore[operator]  # numbers only
             raise InvalidSetting(self.name, text, f"must be at most {self.maximum:g}")
+        if value in self.excluded:
+            raise InvalidSetting(self.name, text, "is not taken")
         if self.choices:
             parts = value if isinstance(value, tuple) else (value,)
             unknown = [part for part in parts if part not in self.choices]
@@ -104,6 +108,7 @@ TOPIC_SETTINGS: tuple[TopicSetting, ...] = (
         broker_name="compression.gzip.level",
         minimum=-1,
         maximum=9,
+        excluded=(0,),
         doc="Level used when recompressing to gzip.",
     ),
     TopicSetting(
@@ -255,7 +260,7 @@ TOPIC_SETTINGS: tuple[TopicSetting, ...] = (
         default="1",
         broker_name="min.insync.replicas",
         minimum=1,
-        doc="Replicas that must have a record before `acks=all` is answered; there is one, so more refuses `acks=all`.",
+        doc="Replicas that must have a record before `acks=all` is answered; at most as many as exist, which is one.",
     ),
     TopicSetting(
         name="preallocate",

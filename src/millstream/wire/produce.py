@@ -47,6 +47,8 @@ class PartitionResult(NamedTuple):
     append_time_ms: int = -1
     start_offset: int = -1
     message: str | None = None
+    record_index: int | None = None
+    """Which record of the batch is to blame, if it is one."""
 
 
 def read_produce(view: memoryview, position: int, version: int) -> ProduceRequest:
@@ -224,7 +226,10 @@ def _write_legacy(
             values = result[:5] if version >= 5 else result[:4]
             out += fixed.pack(*values)
             if version >= 8:
-                out += b"\x00\x00\x00\x00"  # no single record is blamed: a batch is taken or refused whole
+                if result.record_index is None:
+                    out += b"\x00\x00\x00\x00"
+                else:
+                    out += b"\x00\x00\x00\x01" + _INT32.pack(result.record_index) + b"\xff\xff"
                 if result.message is None:
                     out += b"\xff\xff"
                 else:
@@ -254,7 +259,10 @@ def _write_flexible(
                 out += b"\x01\x00\x00"  # no record errors, no message, no tags
             else:
                 message = result.message.encode()
-                out += b"\x01"
+                if result.record_index is None:
+                    out += b"\x01"
+                else:
+                    out += b"\x02" + _INT32.pack(result.record_index) + b"\x00\x00"
                 _put_uvarint(out, len(message) + 1)
                 out += message
                 out += b"\x00"
