@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from benchmarks.peers import PARTITIONS, Peer
+from benchmarks.peers import PARTITIONS, QUIET, Peer
 
 _TIMEOUT_S = 300
 
@@ -20,6 +20,7 @@ class CountingProducer:
         self.errors: list[KafkaError] = []
         settings = {
             "bootstrap.servers": peer.bootstrap_servers,
+            "log_level": QUIET,
             "delivery.report.only.error": True,
             "on_delivery": self._failed,
             **{name.replace("_", "."): value for name, value in config.items()},
@@ -75,12 +76,14 @@ def read_all(peer: Peer, topic: str, count: int) -> None:
             "group.id": "bench",
             "enable.auto.commit": False,
             "queued.max.messages.kbytes": 262_144,
+            "log_level": QUIET,
         }
     )
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
     seen = 0
     while seen < count:
-        messages = consumer.consume(10_000, timeout=_TIMEOUT_S)
+        # It waits for as many as it is asked for: never ask for more than there are.
+        messages = consumer.consume(min(10_000, count - seen), timeout=_TIMEOUT_S)
         if not messages:
             raise TimeoutError(f"{seen} of {count} records within {_TIMEOUT_S} s")
         error = messages[-1].error()

@@ -14,7 +14,7 @@ from benchmarks.requests import requests_answered
 def _measure(peer: Peer, size: Size) -> Figures:
     rate, _ = produced(peer, 100, size.records_100b_fsync)
     answered, _ = requests_answered(peer, size.request_count_fsync)
-    synchronous = synchronous_us(peer, size.sync_count_fsync, size.warm_up)
+    synchronous = synchronous_us(peer, size.sync_count_fsync)
     return {
         "fsync.produce.100b": rate,
         "fsync.requests.rate": answered,

@@ -7,24 +7,25 @@ from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.clients import CountingProducer
 from benchmarks.measures import Figures, Question, Row, Size, percentile
-from benchmarks.peers import PARTITIONS, Peer
+from benchmarks.peers import PARTITIONS, QUIET, Peer
 
 _RATE = 1_000
-_SETTLE_S = 0.5
+_CONNECT = 20  # the first records also wait for connections
+_SETTLE_S = 1.0
 
 
-def synchronous_us(peer: Peer, count: int, warm_up: int) -> list[float]:
+def synchronous_us(peer: Peer, count: int) -> list[float]:
     """Microseconds from produce to acknowledgement, one record at a time."""
     topic = peer.new_topic()
     producer = CountingProducer(peer, linger_ms=0, acks="all")
     samples = []
-    for number in range(warm_up + count):
+    for number in range(_CONNECT + count):
         started = time.perf_counter()
         producer.client.produce(topic, b"x" * 100, partition=number % PARTITIONS)
         producer.finish()
         samples.append((time.perf_counter() - started) * 1e6)
     peer.delete_topic(topic)
-    return samples[warm_up:]
+    return samples[_CONNECT:]
 
 
 def end_to_end_ms(peer: Peer, duration_s: float) -> list[float]:
@@ -32,10 +33,8 @@ def end_to_end_ms(peer: Peer, duration_s: float) -> list[float]:
     topic = peer.new_topic()
     total = int((duration_s + _SETTLE_S) * _RATE)
     samples: list[float] = []
-    consumer = Consumer(
-        {"bootstrap.servers": peer.bootstrap_servers, "group.id": "bench", "enable.auto.commit": False}
-    )
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    first_arrived = threading.Event()
+    consumer = _reader(peer, topic)
 
     def read() -> None:
         while len(samples) < total:
@@ -43,21 +42,38 @@ def end_to_end_ms(peer: Peer, duration_s: float) -> list[float]:
             if message is not None and message.error() is None:
                 sent_ns = int(message.value() or b"0")
                 samples.append((time.perf_counter_ns() - sent_ns) / 1e6)
+                first_arrived.set()
 
     reader = threading.Thread(target=read)
     reader.start()
-    _send_at_rate(peer, topic, total)
+    _send_at_rate(peer, topic, total, first_arrived)
     reader.join()
     consumer.close()
     peer.delete_topic(topic)
     return samples[int(_SETTLE_S * _RATE) :]
 
 
-def _send_at_rate(peer: Peer, topic: str, total: int) -> None:
+def _reader(peer: Peer, topic: str) -> Consumer:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": peer.bootstrap_servers,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "log_level": QUIET,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    return consumer
+
+
+def _send_at_rate(peer: Peer, topic: str, total: int, first_arrived: threading.Event) -> None:
+    """The first record alone, to have both ends connected; then the rest by the clock."""
     producer = CountingProducer(peer, linger_ms=0, acks="all")
-    producer.client.list_topics(topic)
+    producer.client.produce(topic, b"%d" % time.perf_counter_ns(), partition=0)
+    producer.finish()
+    first_arrived.wait()
     started = time.perf_counter()
-    for number in range(total):
+    for number in range(1, total):
         wait_s = started + number / _RATE - time.perf_counter()
         if wait_s > 0:
             time.sleep(wait_s)
@@ -67,7 +83,7 @@ def _send_at_rate(peer: Peer, topic: str, total: int) -> None:
 
 
 def _measure(peer: Peer, size: Size) -> Figures:
-    synchronous = synchronous_us(peer, size.sync_count, size.warm_up)
+    synchronous = synchronous_us(peer, size.sync_count)
     flowing = end_to_end_ms(peer, size.paced_s)
     return {
         "latency.sync.p50": percentile(synchronous, 0.50),

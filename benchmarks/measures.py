@@ -55,7 +55,9 @@ class Size:
     records_100b_fsync: int = 1_500_000
     request_count_fsync: int = 24_000
     sync_count_fsync: int = 1_500
-    warm_up: int = 500
+    warm_up_records: int = 1_000_000
+    warm_up_requests: int = 40_000
+    warm_up_sync: int = 2_000
 
 
 QUICK = Size(
@@ -68,7 +70,9 @@ QUICK = Size(
     records_100b_fsync=10_000,
     request_count_fsync=800,
     sync_count_fsync=100,
-    warm_up=20,
+    warm_up_records=1_000,
+    warm_up_requests=400,
+    warm_up_sync=20,
 )
 
 

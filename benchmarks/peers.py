@@ -19,6 +19,8 @@ from tests.support.raw_requests import RawRequests
 
 PARTITIONS = 4
 KAFKA_JVM = ("-Xmx1G",)
+QUIET = 2
+"""librdkafka's log level: a broker that is stopped at the end of a run is no news."""
 _TIMEOUT_S = 60
 
 Kind = Literal["kafka", "millstream"]
@@ -32,6 +34,7 @@ class Peer:
     bootstrap_servers: str
     pid: int
     fsync: bool
+    admin: AdminClient
     prepared: dict[str, str] = field(default_factory=dict)
 
     def new_topic(self) -> str:
@@ -40,18 +43,13 @@ class Peer:
         if self.fsync and self.kind == "kafka":
             config["flush.messages"] = "1"
         topic = NewTopic(name, num_partitions=PARTITIONS, replication_factor=1, config=config)
-        admin = self._admin()
-        admin.create_topics([topic])[name].result(timeout=_TIMEOUT_S)
+        self.admin.create_topics([topic])[name].result(timeout=_TIMEOUT_S)
         with RawConnection(self.bootstrap_servers) as connection:
             RawRequests(connection).wait_until_served(name, PARTITIONS)
         return name
 
     def delete_topic(self, name: str) -> None:
-        admin = self._admin()
-        admin.delete_topics([name])[name].result(timeout=_TIMEOUT_S)
-
-    def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        self.admin.delete_topics([name])[name].result(timeout=_TIMEOUT_S)
 
 
 @contextlib.contextmanager
@@ -59,7 +57,12 @@ def running_peer(kind: Kind, *, fsync: bool) -> Iterator[Peer]:
     """A fresh broker; with `fsync`, one that syncs before it acknowledges."""
     if kind == "kafka":
         with running_kafka(jvm_options=KAFKA_JVM) as kafka:
-            yield Peer(kind=kind, bootstrap_servers=kafka.bootstrap_servers, pid=kafka.pid, fsync=fsync)
+            yield _peer(kind, kafka.bootstrap_servers, kafka.pid, fsync)
     else:
         with running_millstream({"log.fsync": "always" if fsync else "os"}) as node:
-            yield Peer(kind=kind, bootstrap_servers=node.bootstrap_servers, pid=node.pid, fsync=fsync)
+            yield _peer(kind, node.bootstrap_servers, node.pid, fsync)
+
+
+def _peer(kind: Kind, address: str, pid: int, fsync: bool) -> Peer:
+    admin = AdminClient({"bootstrap.servers": address, "log_level": QUIET})
+    return Peer(kind=kind, bootstrap_servers=address, pid=pid, fsync=fsync, admin=admin)

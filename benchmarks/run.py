@@ -18,6 +18,7 @@ from benchmarks import consume, fsync, latency, memory_and_start, produce, reque
 from benchmarks.measures import QUICK, Question, Results, Row, Size
 from benchmarks.peers import Kind, Peer, running_peer
 from benchmarks.report import described_machine, markdown, table
+from benchmarks.warm_up import warm_up
 
 WITHOUT_SYNC = (
     produce.QUESTION,
@@ -55,6 +56,9 @@ def _ask(
     questions: Sequence[Question], size: Size, rounds: int, candidate: Kind, results: Results, *, syncs: bool
 ) -> None:
     with _both(candidate, fsync=syncs) as (kafka, other):
+        for peer in (kafka, other):
+            _say(f"warming up {_name(peer, other)}")
+            warm_up(peer, size)
         for question in questions:
             for peer in (kafka, other):
                 question.prepare(peer, size)

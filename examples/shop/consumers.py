@@ -6,6 +6,7 @@ skips one (at least once).
 """
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -14,6 +15,7 @@ from events import number_of
 from ledger import Received
 
 _AT_ONCE = 500
+_SILENCE_SECONDS_MAX = 120.0
 
 
 class GroupMember(threading.Thread):
@@ -67,7 +69,10 @@ class GroupMember(threading.Thread):
 
 
 def replay(bootstrap: str, partitions: dict[str, int], take: Callable[[str, int, bytes, int], None]) -> None:
-    """Read every record of every partition from the beginning; `take(topic, partition, key, number)` for each."""
+    """Read every record of every partition from the beginning; `take(topic, partition, key, number)` for each.
+
+    Raises KafkaException, also when the node has been silent for _SILENCE_SECONDS_MAX.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -80,9 +85,17 @@ def replay(bootstrap: str, partitions: dict[str, int], take: Callable[[str, int,
     )
     unfinished = {(topic, index) for topic, count in partitions.items() for index in range(count)}
     consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for topic, index in unfinished])
+    heard_at = time.monotonic()
     try:
         while unfinished:
-            for message in consumer.consume(_AT_ONCE, timeout=0.2):
+            messages = consumer.consume(_AT_ONCE, timeout=0.2)
+            if messages:
+                heard_at = time.monotonic()
+            elif time.monotonic() - heard_at > _SILENCE_SECONDS_MAX:
+                raise KafkaException(
+                    KafkaError(KafkaError._TIMED_OUT, f"nothing came of {sorted(unfinished)}")
+                )
+            for message in messages:
                 topic, index = message.topic() or "", message.partition() or 0
                 error = message.error()
                 if error is None:

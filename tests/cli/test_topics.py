@@ -12,13 +12,14 @@ from millstream.model.topics import TopicPartition
 from tests.cli.conftest import Run
 from tests.client.sending import send
 from tests.client.target import unused_name
-from tests.client.times import MINUTE_MS, NOW_MS
+from tests.client.times import MINUTE_MS, now_ms
 
 
 def send_some(connection: Connection, topic: str, count: int = 10) -> None:
     """One record a minute up to now, into partition 0."""
+    last_ms = now_ms()
     records = [
-        OutgoingRecord(value=b"x" * 100, partition=0, timestamp_ms=NOW_MS - (count - 1 - n) * MINUTE_MS)
+        OutgoingRecord(value=b"x" * 100, partition=0, timestamp_ms=last_ms - (count - 1 - n) * MINUTE_MS)
         for n in range(count)
     ]
     send(connection, topic, records)

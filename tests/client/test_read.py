@@ -153,7 +153,7 @@ def test_a_topic_deleted_meanwhile_ends_the_read(
     fill(connection, topic, 1)
     plan = plan_read(session, topic, Beginning())
     delete_topics(session, [topic])
-    impatient = Connection(bootstrap=connection.bootstrap, timeout_s=2.0)
+    impatient = Connection(bootstrap=connection.bootstrap, timeout_s=4.0)
 
     with pytest.raises(UnknownTopic):
         list(read(impatient, plan))

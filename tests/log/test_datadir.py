@@ -1,12 +1,14 @@
 """Who owns a data directory, who it is, and whether it was left in order."""
 
+import errno
 import os
 import subprocess
 import sys
 
 import pytest
 
-from millstream.log.datadir import DataDirectory
+from millstream.log import datadir
+from millstream.log.datadir import DataDirectory, SpaceReserve
 from millstream.log.errors import DirectoryLocked, DirectoryUnusable
 
 
@@ -101,7 +103,7 @@ def test_deleted_partitions_that_were_left_behind_are_listed(tmp_path):
 
 
 def test_a_reserve_takes_room_and_gives_it_back(tmp_path):
-    reserve = DataDirectory.open(tmp_path).reserve(100_000)
+    reserve = SpaceReserve(tmp_path / "reserve", 100_000)
     held = reserve.hold()
     blocks = os.stat(tmp_path / "reserve").st_blocks * 512
     reserve.release()
@@ -110,6 +112,33 @@ def test_a_reserve_takes_room_and_gives_it_back(tmp_path):
 
 
 def test_a_reserve_without_room_is_not_held_and_leaves_no_file(tmp_path):
-    reserve = DataDirectory.open(tmp_path).reserve(1 << 60)
+    reserve = SpaceReserve(tmp_path / "reserve", 1 << 60)
 
     assert (reserve.hold(), (tmp_path / "reserve").exists()) == (False, False)
+
+
+def test_a_node_starts_and_stops_on_a_full_disk(tmp_path, monkeypatch):
+    DataDirectory.open(tmp_path).close()
+    real = datadir.replace_file
+
+    def only_from_the_reserve(*arguments, **options):
+        if (tmp_path / "reserve").exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(*arguments, **options)
+
+    monkeypatch.setattr(datadir, "replace_file", only_from_the_reserve)
+    monkeypatch.setattr(SpaceReserve, "hold", lambda self: False)
+    directory = DataDirectory.open(tmp_path)
+    directory.mark_clean()
+    directory.close()
+
+    assert DataDirectory.open(tmp_path).was_clean
+
+
+def test_a_full_disk_without_a_reserve_is_a_clear_error(tmp_path, monkeypatch):
+    def no_room(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(datadir, "replace_file", no_room)
+    with pytest.raises(DirectoryUnusable, match="No space left on device"):
+        DataDirectory.open(tmp_path)

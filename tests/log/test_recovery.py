@@ -1,5 +1,6 @@
 """What a log is after a crash, whatever the crash left behind."""
 
+import errno
 import os
 import random
 
@@ -7,7 +8,7 @@ import pytest
 
 from millstream.codec.batch import read_header
 from millstream.log import recovery
-from millstream.log.errors import CorruptRange
+from millstream.log.errors import CorruptRange, LogIOError
 from millstream.log.producers import Duplicate
 from tests.log.box import Box, append, append_batch, make_batch, produced, read_batches, read_values
 
@@ -561,3 +562,53 @@ def damage(path, number):
         byte = file.read(1)[0]
         file.seek(position + len(batch) - 2)
         file.write(bytes([byte ^ 0x10]))
+
+
+def test_damage_found_late_takes_no_new_records_along(tmp_path):
+    box = small_log(tmp_path)
+    box.log.close()
+    box.drop()
+    damage(box.segment_paths()[0], COUNT - 1)
+    log = box.open(clean=True)
+    append(log, b"new")
+    append(log, b"newer")
+
+    batches, damaged = read_batches(log)
+
+    assert damaged == [(8, 10)]
+    assert sorted(batches) == [0, 2, 4, 6, 10, 11]
+    assert read_batches(box.crash()) == (batches, damaged)
+
+
+def test_an_error_of_the_disk_while_opening_names_the_directory(box, log, monkeypatch):
+    append(log, b"a")
+
+    def broken(_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("millstream.log.writing.fdatasync", broken)
+    with pytest.raises(LogIOError, match=r"shop\.orders-0: Input/output error"):
+        box.crash()
+
+
+def test_blocks_the_disk_can_t_read_are_damage(tmp_path, monkeypatch):
+    box = Box(tmp_path)
+    log = box.open()
+    for number in range(6):
+        append(log, b"%d" % number * 20_000)
+    box.drop()
+
+    class BadBlocks:
+        def __getattr__(self, name):
+            return getattr(os, name)
+
+        def pread(self, fd, size, position):
+            if position < 50_000 < position + size:
+                raise OSError(errno.EIO, "Input/output error")
+            return os.pread(fd, size, position)
+
+    monkeypatch.setattr("millstream.log.scan.os", BadBlocks())
+    log = box.open(clean=False)
+
+    assert read_batches(log)[1] == [(2, 3)]
+    assert sorted(read_batches(log)[0]) == [0, 1, 3, 4, 5]

@@ -223,3 +223,11 @@ def test_files_waiting_for_the_janitor_are_not_read_after_a_crash(tmp_path):
     assert log.start_offset == 3
     assert len(read_batches(log)[0]) == 7
     assert len(log.expire(box.clock.now_ms())) == 3
+
+
+def test_segments_below_a_start_that_only_the_catalog_knew_go_too(tmp_path):
+    box = make_box(tmp_path)
+    fill(box)
+    log = box.crash(start_offset_min=7)
+
+    assert {path.name[:20] for path in log.expire(box.clock.now_ms())} == {f"{0:020d}", f"{3:020d}"}

@@ -18,6 +18,7 @@ _CODES: dict[type[MillstreamError], ErrorCode] = {
     log.CorruptRange: ErrorCode.CORRUPT_MESSAGE,
     log.DiskFull: ErrorCode.KAFKA_STORAGE_ERROR,
     log.LogIOError: ErrorCode.KAFKA_STORAGE_ERROR,
+    log.TooManyOpenFiles: ErrorCode.KAFKA_STORAGE_ERROR,
     log.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     log.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
 }

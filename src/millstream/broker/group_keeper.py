@@ -13,13 +13,13 @@ from millstream.broker.call import Call
 from millstream.broker.catalog import Catalog, Topic
 from millstream.broker.partition import Partition
 from millstream.broker.replay import stored_records
+from millstream.broker.storage import Storage
 from millstream.codec.records import Record
 from millstream.coordination.coordinator import GroupCoordinator
 from millstream.coordination.decision import Call as CallFacts
 from millstream.coordination.decision import Decision
 from millstream.coordination.errors import CorruptGroupRecord
 from millstream.coordination.group_records import group_id_of, offsets_partition
-from millstream.log.flusher import Flusher
 from millstream.model.clock import Clock
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import Settings
@@ -40,13 +40,13 @@ class GroupKeeper:
         *,
         settings: Settings,
         catalog: Catalog,
-        flusher: Flusher,
+        storage: Storage,
         clock: Clock,
         coordinator: GroupCoordinator,
     ) -> None:
         self._settings = settings
         self._catalog = catalog
-        self._flusher = flusher
+        self._storage = storage
         self._clock = clock
         self.coordinator = coordinator
         self._creation: asyncio.Task[Topic] | None = None
@@ -113,7 +113,7 @@ class GroupKeeper:
         try:
             for index, records in by_partition.items():
                 partition = topic.partitions[index]
-                partition.log.append_records(_as_records(records, now_ms), now_ms)
+                self._storage.append_to_internal(partition.log, _as_records(records, now_ms), now_ms)
                 touched.append(partition)
         except MillstreamError as error:
             logger.error("groups: %s", error)
@@ -124,7 +124,7 @@ class GroupKeeper:
         for key, value in decision.records:
             self.coordinator.apply(key, value)
         for partition in touched:
-            self._flusher.dirty(partition.log)
+            self._storage.flusher.dirty(partition.log)
         waited = self._unsynced() if decision.after_earlier else touched
         self._reply_when_durable(decision, waited)
 

@@ -31,7 +31,6 @@ from millstream.codec.compression import Compression
 from millstream.codec.errors import CorruptBatch, InvalidRecord
 from millstream.codec.rebuild import rebuild
 from millstream.codec.records import validate_records
-from millstream.log.errors import DiskFull
 from millstream.log.producers import Duplicate
 from millstream.model.errors import MillstreamError
 from millstream.model.topic_config import TopicConfig
@@ -259,7 +258,7 @@ def _check_acks(broker: Broker, partition: Partition, acks: int) -> None:
     if acks not in (-1, 0, 1):
         raise RefusedBatch(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}: must be -1, 0 or 1")
     if broker.storage.is_full:
-        raise DiskFull(partition.name, f"{broker.storage.usage()[1]} bytes are free")
+        raise broker.storage.refusal(partition.name)
 
 
 class Prepared(NamedTuple):

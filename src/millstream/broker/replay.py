@@ -13,13 +13,15 @@ from millstream.log.partition import PartitionLog
 READ_BYTES = 1 << 20
 
 
-def stored_records(log: PartitionLog) -> Iterator[Record]:
-    """Every record from the log's start to its end. Control batches are left out."""
+def stored_records(log: PartitionLog, damaged: list[CorruptRange] | None = None) -> Iterator[Record]:
+    """Every record from the log's start to its end. Control batches are left out; `damaged` gets what is lost."""
     offset = log.start_offset
     while offset < log.end_offset:
         try:
             found = log.read(offset, READ_BYTES, limit=log.end_offset)
         except CorruptRange as error:
+            if damaged is not None:
+                damaged.append(error)
             offset = error.next_offset
             continue
         if not found.size:

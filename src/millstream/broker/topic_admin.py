@@ -4,6 +4,7 @@ Why: the requests of admin clients, with Kafka's checks in Kafka's order, so tha
 Invariants: a request is checked whole before anything is written; an answer leaves after the record is durable.
 """
 
+import logging
 from typing import Any
 
 from millstream.broker.broker import Broker
@@ -22,6 +23,8 @@ Response = dict[str, Any]
 
 HIGH_WATERMARK = -1
 
+logger = logging.getLogger(__name__)
+
 
 class RefusedTopic(MillstreamError):
     """A topic request that can't be taken, with the code that says so on the wire."""
@@ -37,15 +40,16 @@ def refusal(error: MillstreamError) -> tuple[ErrorCode, str]:
 
 
 async def auto_create(broker: Broker, name: str) -> Topic | None:
-    """Make a topic because a client spoke of it; None when the node takes no more."""
-    if is_internal(name):
+    """Make a topic because a client spoke of it; None when the node takes no more, or not just now."""
+    if is_internal(name) or broker.catalog.is_leaving(name):
         return None
     try:
         _check_room(broker, broker.settings.num_partitions)
         _check_collision(broker, name)
-    except RefusedTopic:
+        return await broker.catalog.create(name, broker.settings.num_partitions, {})
+    except MillstreamError as error:
+        logger.warning("topic %s is not made: %s", name, error)
         return None
-    return await broker.catalog.create(name, broker.settings.num_partitions, {})
 
 
 def _check_room(broker: Broker, count: int) -> None:
@@ -120,6 +124,8 @@ def _check_new_topic(broker: Broker, asked: Any) -> tuple[int, dict[str, str]]:
         raise RefusedTopic(ErrorCode.INVALID_REQUEST, f"topic {asked.name!r} is the node's own")
     if broker.catalog.find(asked.name) is not None:
         raise RefusedTopic(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {asked.name!r} already exists")
+    if broker.catalog.is_leaving(asked.name):
+        raise RefusedTopic(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {asked.name!r} is just being deleted")
     _check_collision(broker, asked.name)
     count = _check_layout(broker, asked)
     overrides = {}
@@ -202,7 +208,10 @@ async def _delete(broker: Broker, topic: Topic | None, *, by_id: bool) -> tuple[
         return ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is the node's own"
     if not broker.settings.delete_topic_enable:
         return ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false"
-    await broker.catalog.delete(topic)
+    try:
+        await broker.catalog.delete(topic)
+    except MillstreamError as error:
+        return refusal(error)
     await broker.groups.forget_topic(topic.name)
     return 0, None
 

@@ -89,19 +89,32 @@ def produce(
     records = _records(values, reader.json_record if as_json else reader.record)
     connection = connect(bootstrap, options)
     existed = _require_usable(connection, topic)
+    # A few values typed at a prompt should not wait half a second for a producer id; a stream must not repeat.
+    report, wrong_line = _send(connection, topic, records, compression, idempotent=not values)
+    _tell(topic, report, existed, output)
+    if wrong_line is not None:
+        raise wrong_line
+
+
+def _send(
+    connection: Connection,
+    topic: str,
+    records: Iterator[OutgoingRecord],
+    compression: str,
+    *,
+    idempotent: bool,
+) -> "tuple[ProduceReport, BadRequest | None]":
+    """What was acknowledged, and the line that ended it early, if one did."""
     from millstream.client.produce import Sender
 
     wrong_line: BadRequest | None = None
-    # A few values typed at a prompt should not wait half a second for a producer id; a stream must not repeat.
-    with Sender(connection, topic, compression=compression, idempotent=not values) as sender:
+    with Sender(connection, topic, compression=compression, idempotent=idempotent) as sender:
         try:
             for record in records:
                 sender.send(record)
         except _WrongLine as error:
             wrong_line = error  # what came before it is still sent and acknowledged
-    _tell(topic, sender.report, existed, output)
-    if wrong_line is not None:
-        raise wrong_line
+    return sender.report, wrong_line
 
 
 def _records(values: list[str] | None, parse: Callable[[bytes], OutgoingRecord]) -> Iterator[OutgoingRecord]:

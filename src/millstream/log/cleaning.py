@@ -102,7 +102,7 @@ def swap_in(compacted: CompactedSegment, sources: Sequence[Segment]) -> tuple[Se
         with suppress(FileNotFoundError):
             os.rename(path, segment.path(suffix))
     segment.size = segment.unchecked_end = compacted.size
-    segment.next_offset = compacted.next_offset
+    segment.next_offset = segment.unchecked_offset = compacted.next_offset
     segment.max_timestamp = compacted.max_timestamp
     segment.max_timestamp_offset = compacted.max_timestamp_offset
     segment.first_append_ms = first.first_append_ms

@@ -13,6 +13,7 @@ under it, and never repeats, for it is the leader epoch.
 """
 
 import base64
+import errno
 import fcntl
 import json
 import os
@@ -22,6 +23,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from crc32c import crc32c
 
@@ -31,10 +33,14 @@ from millstream.log.files import replace_file, sync_directory
 CLEAN = "clean"
 NODE = "node.json"
 RESERVE = "reserve"
+RESERVE_BYTES = 1 << 20
 TOPICS = "topics"
 ARCHIVE = "archive"
 DOOMED_SUFFIX = ".deleted"
 """A directory of a deleted partition: no partition's name ends so."""
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +57,13 @@ def new_cluster_id() -> str:
 class DataDirectory:
     """Open one for as long as the node runs. Raises DirectoryLocked, DirectoryUnusable."""
 
-    def __init__(self, path: Path, lock_fd: int, *, was_clean: bool, identity: NodeIdentity) -> None:
+    def __init__(
+        self, path: Path, lock_fd: int, *, was_clean: bool, identity: NodeIdentity, reserve: "SpaceReserve"
+    ) -> None:
         """Use `open`."""
         self.path = path
         self._lock_fd = lock_fd
+        self.reserve = reserve
         self.was_clean = was_clean
         self.identity = identity
 
@@ -65,16 +74,18 @@ class DataDirectory:
         try:
             path.mkdir(parents=True, exist_ok=True)
             lock_fd = _lock(path / "lock")
+            reserve = SpaceReserve(path / RESERVE, RESERVE_BYTES)
             was_clean = _remove_marker(path)
-            identity = _boot(path, make_cluster_id)
+            identity = reserve.spend(lambda: _boot(path, make_cluster_id))
             (path / TOPICS).mkdir(exist_ok=True)
             (path / ARCHIVE).mkdir(exist_ok=True)
+            reserve.hold()
         except OSError as error:
             if lock_fd >= 0:
                 os.close(lock_fd)
             reason = f"{error.strerror}. Check that it is a directory you may write to, with space left"
             raise DirectoryUnusable(path, reason) from error
-        return cls(path, lock_fd, was_clean=was_clean, identity=identity)
+        return cls(path, lock_fd, was_clean=was_clean, identity=identity, reserve=reserve)
 
     @property
     def topics(self) -> Path:
@@ -94,16 +105,14 @@ class DataDirectory:
 
     def mark_clean(self) -> None:
         """Only after every log was closed cleanly: the next start will scan nothing."""
-        replace_file(str(self.path / CLEAN), str(self.identity.boot_count).encode(), sync=True)
+        count = str(self.identity.boot_count).encode()
+        self.reserve.spend(lambda: replace_file(str(self.path / CLEAN), count, sync=True))
 
     def close(self) -> None:
         """Let go of the directory."""
         if self._lock_fd >= 0:
             os.close(self._lock_fd)
             self._lock_fd = -1
-
-    def reserve(self, size_bytes: int) -> "SpaceReserve":
-        return SpaceReserve(self.path / RESERVE, size_bytes)
 
     def doomed(self) -> list[Path]:
         """Directories of partitions that were being deleted when the node stopped."""
@@ -116,10 +125,10 @@ class DataDirectory:
 
 
 class SpaceReserve:
-    """Room on the disk that is ours, to be given up when the disk is full.
+    """A little room on the disk that is ours.
 
-    Producers are refused before that, by the node's low-water mark; but others may fill the disk too, and
-    then commits, retention and checkpoints need a little room to go on.
+    Producers are refused long before a disk is full, but others may fill it; a node must then still be able
+    to stop and to start, so that what it holds can be read and deleted.
     """
 
     def __init__(self, path: Path, size_bytes: int) -> None:
@@ -146,6 +155,16 @@ class SpaceReserve:
 
     def release(self) -> None:
         self._path.unlink(missing_ok=True)
+
+    def spend(self, write: Callable[[], T]) -> T:
+        """Write something small that has to be written; the reserve goes if there is no room without it."""
+        try:
+            return write()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not self.is_held:
+                raise
+        self.release()
+        return write()
 
 
 def _allocate(fd: int, size_bytes: int) -> None:

@@ -10,7 +10,9 @@ Invariants: at most one round runs; a high watermark moves only after the sync t
 the kernel has dropped what it could not write.
 """
 
+import errno
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
@@ -31,6 +33,7 @@ ROUND_FILES_MAX = 256
 
 _TICK_MS_MIN = 10
 _RETRY_SECONDS = 0.05
+_DESCRIPTOR_TRIES = 200
 
 
 class _Round:
@@ -284,5 +287,15 @@ class Flusher:
 
 
 def _sync_directory(path: str) -> None:
-    with suppress(FileNotFoundError):  # the topic was deleted meanwhile
-        sync_directory(path)
+    """Make a directory's entries durable; waits for a descriptor if there is none just now."""
+    for _ in range(_DESCRIPTOR_TRIES):
+        try:
+            sync_directory(path)
+            return
+        except FileNotFoundError:
+            return  # the topic was deleted meanwhile
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            time.sleep(_RETRY_SECONDS)
+    sync_directory(path)

@@ -65,17 +65,17 @@ class PartitionLog(WritableLog):
                 interval=config.index_interval_bytes,
                 now_ms=clock.now_ms(),
             )
+            log = cls(
+                found,
+                topic_partition=topic_partition,
+                config=config,
+                leader_epoch=leader_epoch,
+                files=files,
+                clock=clock,
+            )
+            log._settle(found, start_offset_min)
         except OSError as error:
             raise LogIOError(directory, error) from error
-        log = cls(
-            found,
-            topic_partition=topic_partition,
-            config=config,
-            leader_epoch=leader_epoch,
-            files=files,
-            clock=clock,
-        )
-        log._settle(found, start_offset_min)
         return log
 
     def _settle(self, found: Recovered, start_offset_min: int) -> None:
@@ -178,6 +178,7 @@ class PartitionLog(WritableLog):
         Segments for an archive on another device stay until `finish_archive_copy`.
         """
         config = self._config
+        self._drop(segments_below(self._segments, self.start_offset))
         if config.deletes:
             local = [segment for segment in self._segments if not segment.is_archived]
             policy = RetentionPolicy(age_ms_max=config.retention_ms, size_bytes_max=config.retention_bytes)
@@ -263,8 +264,12 @@ class PartitionLog(WritableLog):
         """Give up the log and all it holds; returns the directories to remove."""
         self.close(clean=False)
         doomed: list[Path] = []
-        for directory in (self._directory, self._archive_directory):
-            target = f"{directory}.{self.leader_epoch}-{self._clock.now_ms()}{DELETED_SUFFIX}"
+        # The archive first: what is left here after a crash is known to belong to no topic, but an archive
+        # would become part of the next topic of this name.
+        for directory in (self._archive_directory, self._directory):
+            number = self._clock.now_ms()
+            while os.path.exists(target := f"{directory}.{self.leader_epoch}-{number}{DELETED_SUFFIX}"):
+                number += 1
             with suppress(FileNotFoundError):
                 os.rename(directory, target)
                 doomed.append(Path(target))

@@ -128,7 +128,9 @@ class SegmentReader:
         twin = Segment(segment.directory, segment.base_offset)
         twin.start_indexes()
         reader = ChunkReader(self._files.open(segment.file), segment.size)
-        for found in checked_batches(reader, 0, segment.base_offset, self._expectations(segment)):
+        for found in checked_batches(
+            reader, 0, segment.base_offset, self._expectations(segment, segment.next_offset)
+        ):
             if isinstance(found, Damage):
                 if found.next_offset < 0:
                     found = found._replace(next_offset=segment.next_offset)
@@ -202,10 +204,11 @@ class SegmentReader:
     def _check_from(self, segment: Segment, begin: int, begin_offset: int, offset: int, size_max: int) -> int:
         reader = ChunkReader(self._files.open(segment.file), segment.unchecked_end)
         end, end_offset = begin, begin_offset
-        for found in checked_batches(reader, begin, begin_offset, self._expectations(segment)):
+        expect = self._expectations(segment, segment.unchecked_offset)
+        for found in checked_batches(reader, begin, begin_offset, expect):
             if isinstance(found, Damage):
                 if found.next_offset < 0:
-                    found = found._replace(next_offset=segment.next_offset)
+                    found = found._replace(next_offset=segment.unchecked_offset)
                 segment.add_damage(found)
                 end, end_offset = found.end, found.next_offset
                 continue
@@ -216,11 +219,11 @@ class SegmentReader:
         segment.mark_checked(begin, end, end_offset)
         return end
 
-    def _expectations(self, segment: Segment) -> Expectations:
+    def _expectations(self, segment: Segment, offset_max: int) -> Expectations:
         return Expectations(
             has_gaps=segment.is_compacted,
             epoch_max=max(0, self.epochs.latest),
-            offset_max=segment.next_offset,
+            offset_max=offset_max,
             epochs=self.epochs,
             epochs_until=NO_LIMIT,
         )

@@ -92,7 +92,6 @@ def recover(
     inventory = take_inventory(directory)
     if inventory is None:
         os.makedirs(directory)
-        found.new_directories = [directory, os.path.dirname(directory)]
         inventory = Inventory()
     archive = take_inventory(archive_directory) or Inventory()
     # A copy to another device that was not yet followed by the removal here: the local file counts.
@@ -100,6 +99,8 @@ def recover(
     found.leftovers = inventory.deleted + archive.deleted
     found.checkpoint = load_checkpoint(directory)
     if found.checkpoint is None and not inventory.sizes and not archived:
+        # New, or made just before a crash: nothing says that the directory itself has reached the disk.
+        found.new_directories = [directory, os.path.dirname(directory)]
         found.segments = [Segment(directory, 0)]
         return found
     snapshot = (
@@ -144,7 +145,7 @@ def _take_over(
 def _from_entry(found: Recovered, entry: SegmentEntry, *, is_archived: bool) -> Segment:
     segment = Segment(found.archive_directory if is_archived else found.directory, entry.base_offset)
     segment.size = segment.unchecked_end = entry.size
-    segment.next_offset = entry.next_offset
+    segment.next_offset = segment.unchecked_offset = entry.next_offset
     segment.max_timestamp = entry.max_timestamp
     segment.max_timestamp_offset = entry.max_timestamp_offset
     segment.first_append_ms = entry.first_append_ms

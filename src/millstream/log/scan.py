@@ -84,12 +84,14 @@ class ChunkReader:
             if error.errno != errno.EIO:
                 raise
         parts = []
-        for block in range(position, position + size, _BLOCK_BYTES):
-            length = min(_BLOCK_BYTES, position + size - block)
+        end = position + size
+        while position < end:
+            length = min(_BLOCK_BYTES - position % _BLOCK_BYTES, end - position)
             try:
-                parts.append(os.pread(self._fd, length, block))
+                parts.append(os.pread(self._fd, length, position))
             except OSError:
                 parts.append(bytes(length))
+            position += length
         return b"".join(parts)
 
 

@@ -57,6 +57,7 @@ class Segment:
         "size",
         "times",
         "unchecked_end",
+        "unchecked_offset",
         "unindexed_bytes",
     )
 
@@ -78,6 +79,8 @@ class Segment:
         self.unindexed_bytes = 0
         self.hints: dict[int, int] = {}
         self.unchecked_end = 0
+        self.unchecked_offset = base_offset
+        """The offset that comes at `unchecked_end`."""
         self.checked: list[tuple[int, int, int]] = []
         """(start, end, offset at the end) of ranges below `unchecked_end` that were checked since."""
         self.damaged: list[Damage] = []

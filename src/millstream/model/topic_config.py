@@ -406,12 +406,20 @@ class TopicConfig:
 
 
 def check_topic_overrides(overrides: Mapping[str, str]) -> None:
-    """Raise InvalidSetting for an unknown name, a wrong value, or a refused one."""
+    """Raise InvalidSetting for an unknown name, a wrong or refused value, or two that can't go together."""
     for name, text in overrides.items():
         setting = TOPIC_SETTINGS_BY_NAME.get(name)
         if setting is None:
             raise InvalidSetting(name, text, "is not a topic setting")
         setting.parse(text)
+    config = topic_config(overrides)
+    if config.compacts and config.millstream_archive_enable:
+        raise InvalidSetting(
+            "millstream.archive.enable",
+            "true",
+            "can't go with cleanup.policy=compact: a key whose deletion was compacted away would come back "
+            "from the archive",
+        )
 
 
 def topic_config(

@@ -13,7 +13,9 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+CATALOG_TOPIC = "__cluster_metadata"
+"""Not a topic that clients see; but its log has this name's place on disk."""
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, CATALOG_TOPIC})
 
 
 class TopicPartition(NamedTuple):

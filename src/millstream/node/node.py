@@ -23,11 +23,11 @@ from millstream.broker.group_keeper import GroupKeeper
 from millstream.broker.storage import Storage
 from millstream.console.http import HttpDoor
 from millstream.coordination.coordinator import GroupCoordinator
-from millstream.log.datadir import DataDirectory
+from millstream.log.datadir import DOOMED_SUFFIX, DataDirectory
 from millstream.log.files import OpenFiles
 from millstream.log.flusher import Flusher
 from millstream.model.clock import Clock, SystemClock
-from millstream.model.errors import BadRequest
+from millstream.model.errors import BadRequest, MillstreamError
 from millstream.model.settings import Settings
 from millstream.node.status import NodeStatus
 from millstream.node.upkeep import Upkeep
@@ -63,6 +63,7 @@ class Node:
         self._sockets: dict[str, socket.socket] = {}
         self._directory: DataDirectory | None = None
         self._flusher: Flusher | None = None
+        self._storage: Storage | None = None
         self._catalog: Catalog | None = None
         self._groups: GroupKeeper | None = None
         self._door: KafkaDoor | None = None
@@ -92,13 +93,15 @@ class Node:
             clock=self._clock,
             leader_epoch=self._directory.leader_epoch,
             was_clean=self._directory.was_clean,
-            reserve_bytes=self.settings.log_disk_reserve_bytes,
+            low_water_bytes=self.settings.log_disk_reserve_bytes,
+            reserve=self._directory.reserve,
         )
+        self._storage = storage
         broker = self._recover(storage, self._directory.cluster_id)
         self._door = KafkaDoor(broker, self._sockets["kafka"])
         await self._door.open()
         self._upkeep = Upkeep(broker)
-        self._upkeep.start(self._directory.doomed())
+        self._upkeep.start([*self._directory.doomed(), *doomed_in(storage.archive)])
         status = NodeStatus(broker, self._door, loop)
         self._http = HttpDoor(self._sockets["http"], status)
         self._http.start()
@@ -108,12 +111,14 @@ class Node:
         self._catalog = Catalog(storage, self.settings.topic_defaults)
         for path in self._catalog.recover():
             logger.warning("no topic is known for what is now in %s; it was set aside, not deleted", path)
+        # The boot count may have been lost with its file; what clients are told never goes backwards.
+        storage.leader_epoch = max(log.leader_epoch for log in self._catalog.logs())
         randomness = random.SystemRandom()
         coordinator = GroupCoordinator(self.settings, new_id=lambda: str(uuid.uuid4()))
         self._groups = GroupKeeper(
             settings=self.settings,
             catalog=self._catalog,
-            flusher=storage.flusher,
+            storage=storage,
             clock=self._clock,
             coordinator=coordinator,
         )
@@ -154,19 +159,24 @@ class Node:
     def request_stop(self) -> None:
         self._stop_requested.set()
 
-    def _fail(self, error: BaseException) -> None:
+    def _fail(self, error: OSError) -> None:
         """A sync failed: what was written may be gone, so nothing more is acknowledged."""
         logger.critical("stopping: the disk could not keep what was written: %s", error)
         self._failure = error
+        if self._storage is not None:
+            self._storage.fail(error)
         self._stop_requested.set()
 
     async def serve_until_stopped(self) -> int:
         await self._stop_requested.wait()
-        await self.stop(clean=self._failure is None)
+        await self.stop()
         return 0 if self._failure is None else 1
 
     async def stop(self, *, clean: bool = True) -> None:
-        """Close the doors, then what is behind them. `clean=False` leaves the directory as a crash would."""
+        """Close the doors, then what is behind them. `clean=False` leaves the directory as a crash would.
+
+        After a failed sync it is left so in any case.
+        """
         if self._http is not None:
             # In a thread: a request in work may be waiting for this very loop.
             await asyncio.to_thread(self._http.stop)
@@ -179,11 +189,29 @@ class Node:
         self._workers.shutdown(wait=True)
         if self._flusher is not None:
             self._flusher.close()
-        if clean and self._catalog is not None and self._directory is not None:
-            for log in self._catalog.logs():
-                log.close()
-            self._directory.mark_clean()
+        if clean and self._failure is None:
+            self._close_logs()
         if self._directory is not None:
             self._directory.close()
         for sock in self._sockets.values():
             sock.close()
+
+    def _close_logs(self) -> None:
+        """Leave everything so that the next start has to look for nothing."""
+        if self._catalog is None or self._directory is None or self._storage is None:
+            return
+        if self._storage.is_full:
+            self._storage.reserve.release()
+        try:
+            for log in self._catalog.logs():
+                log.close()
+            self._directory.mark_clean()
+        except (OSError, MillstreamError) as error:
+            # Nothing acknowledged is at stake, only the time that the next start takes.
+            logger.error("stopped without a clean end, so the next start will check every log: %s", error)
+            self._failure = error
+
+
+def doomed_in(archive: Path) -> list[Path]:
+    """What a stopped node had no time to remove from an archive that lies elsewhere."""
+    return [path for path in archive.glob(f"*{DOOMED_SUFFIX}") if path.is_dir()]

@@ -3,21 +3,28 @@
 Why: what is old must go and what is idle must be closed, without a client waiting for it. Deciding is quick and
 happens on the event loop, which owns the logs; deleting files happens in the janitor's thread, and the CPU work of
 compaction in a process of its own.
-Invariants: one compaction at a time; a chore that fails is logged and tried again at its next turn.
+Invariants: one compaction at a time, and none outlives the node; a chore that fails is logged and tried again at
+its next turn; a log that makes trouble keeps no other from its turn.
 """
 
 import asyncio
 import logging
+import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from millstream.broker.broker import Broker
+from millstream.log.archive import ArchiveCopy
 from millstream.log.compaction import CompactionPlan, CompactionResult
 from millstream.log.datadir import remove_tree
+from millstream.log.errors import DiskFull
 from millstream.log.partition import PartitionLog
+from millstream.log.segment import segment_name
+from millstream.model.errors import MillstreamError
 
 SPACE_SECONDS = 1.0
 CHECKPOINT_SECONDS = 60.0
@@ -76,17 +83,35 @@ class Upkeep:
                 else "the disk has space again: producers are served"
             )
 
+    async def _each_log(self) -> AsyncIterator[PartitionLog]:
+        """Every log that is still there when its turn comes; clients get theirs in between."""
+        for position, log in enumerate(self._broker.catalog.logs()):
+            if position % YIELD_EVERY == YIELD_EVERY - 1:
+                await asyncio.sleep(0)
+            if self._broker.catalog.holds(log):
+                yield log
+
     async def _retain(self) -> None:
         """Close segments that are old enough and drop or archive what retention no longer keeps."""
         now_ms = self._broker.clock.now_ms()
-        for position, log in enumerate(self._broker.catalog.logs()):
-            log.roll_if_due(now_ms)
-            self._unlink_later(log, log.expire(now_ms))
-            for copy in log.take_archive_copies():
-                await asyncio.get_running_loop().run_in_executor(self._janitor, copy.run)
-                self._unlink_later(log, log.finish_archive_copy(copy))
-            if position % YIELD_EVERY == YIELD_EVERY - 1:
-                await asyncio.sleep(0)
+        async for log in self._each_log():
+            with _others_go_on("retention", log):
+                with suppress(DiskFull):  # all the more reason to go on
+                    log.roll_if_due(now_ms)
+                self._unlink_later(log, log.expire(now_ms))
+                for copy in log.take_archive_copies():
+                    await self._archive(log, copy)
+
+    async def _archive(self, log: PartitionLog, copy: ArchiveCopy) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._janitor, copy.run)
+        except OSError:
+            log.abandon_archive_copy(copy)
+            raise
+        if self._broker.catalog.holds(log):
+            self._unlink_later(log, log.finish_archive_copy(copy))
+        else:  # deleted meanwhile, and its archive with it
+            self._unlink(list(Path(copy.target).glob(f"{segment_name(copy.base_offset)}.*")))
 
     def _unlink_later(self, log: PartitionLog, paths: list[Path]) -> None:
         if not paths:
@@ -106,20 +131,20 @@ class Upkeep:
             self._janitor.submit(remove_tree, path)
 
     async def _checkpoint(self) -> None:
-        for position, log in enumerate(self._broker.catalog.logs()):
-            log.checkpoint()
-            if position % YIELD_EVERY == YIELD_EVERY - 1:
-                await asyncio.sleep(0)
+        async for log in self._each_log():
+            with _others_go_on("the checkpoint", log):
+                log.checkpoint()
 
     async def _clean(self) -> None:
         """Compact what is dirty enough, one log after the other."""
-        for log in self._broker.catalog.logs():
+        async for log in self._each_log():
             if not log.config.compacts:
                 continue
-            log.roll_if_due(self._broker.clock.now_ms())
-            plan = log.compaction_plan(self._broker.clock.now_ms())
-            if plan is not None:
-                await self._compact(log, plan)
+            with _others_go_on("compaction", log):
+                log.roll_if_due(self._broker.clock.now_ms())
+                plan = log.compaction_plan(self._broker.clock.now_ms())
+                if plan is not None:
+                    await self._compact(log, plan)
 
     async def _compact(self, log: PartitionLog, plan: CompactionPlan) -> None:
         result = await asyncio.to_thread(self._run_compactor, plan)
@@ -129,14 +154,30 @@ class Upkeep:
         self._unlink_later(log, doomed)
 
     def _run_compactor(self, plan: CompactionPlan) -> CompactionResult | None:
-        self._cleaner = subprocess.Popen(
-            [sys.executable, "-m", "millstream.log.compactor"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        out, problem = self._cleaner.communicate(plan.to_json())
+        # The child reads from a pipe that only this process can write to: when we die, it ends, and it dies too.
+        lifeline, ours = os.pipe()
+        try:
+            self._cleaner = subprocess.Popen(
+                [sys.executable, "-m", "millstream.node.compaction_process", str(lifeline)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                pass_fds=(lifeline,),
+            )  # fmt: skip
+            out, problem = self._cleaner.communicate(plan.to_json())
+        finally:
+            os.close(lifeline)
+            os.close(ours)
         code, self._cleaner = self._cleaner.returncode, None
         if code == 0:
             return CompactionResult.from_json(out)
         if code > 0:
             logger.error("compaction of %s failed: %s", plan.directory, problem.strip())
         return None
+
+
+@contextmanager
+def _others_go_on(chore: str, log: PartitionLog) -> Iterator[None]:
+    """A disk's or a log's trouble is said and left for the next turn; the logs behind it get theirs."""
+    try:
+        yield
+    except (MillstreamError, OSError) as error:
+        logger.error("%s of %s failed; it is tried again: %s", chore, log.topic_partition, error)

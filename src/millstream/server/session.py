@@ -18,7 +18,7 @@ from millstream.broker.cluster import unsupported_api_versions
 from millstream.broker.dispatch import HANDLERS
 from millstream.broker.fetch import handle_fetch
 from millstream.broker.produce import handle_produce
-from millstream.model.errors import PeerError
+from millstream.model.errors import MillstreamError, PeerError
 from millstream.server.receive_buffer import ReceiveBuffer
 from millstream.wire.apis import PRODUCE_VERSION_MIN, ApiKey
 from millstream.wire.errors import UnsupportedVersion
@@ -292,7 +292,12 @@ class KafkaSession(asyncio.BufferedProtocol):
             self.close(str(error))
             return
         logger.error(
-            "request %s version %s of %s failed", call.api_key, call.version, self.client_host, exc_info=error
+            "request %s version %s of %s failed: %s",
+            call.api_key,
+            call.version,
+            self.client_host,
+            error,
+            exc_info=None if isinstance(error, MillstreamError) else error,
         )
         self.close("the request failed")
 
