@@ -1,12 +1,14 @@
 """What of the system these tests need, and saying loudly when it is missing."""
 
 import atexit
+import contextlib
 import functools
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,29 @@ def inject(call: str, fault: str, *, when: str, log: str = "/dev/null") -> list[
     rule = f"inject={call}:{fault}:when={when}"
     # Not with --seccomp-bpf: strace 6.1 loses count of the calls then.
     return ["strace", "-f", "-qq", "-o", log, "-e", f"trace={call}", "-e", rule, "--"]
+
+
+@contextlib.contextmanager
+def mounted(place: Path, *command: str) -> Iterator[Path]:
+    """A file system at `place` for the length of a block; skips the test where mounting is not possible."""
+    place.mkdir(parents=True, exist_ok=True)
+    made = subprocess.run(["mount", *command, str(place)], capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"NOT TESTED: this machine can't mount a file system: {made.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def small_disk(place: Path, size: str) -> contextlib.AbstractContextManager[Path]:
+    return mounted(place, "-t", "tmpfs", "-o", f"size={size}", "tmpfs")
+
+
+def fill(path: Path) -> None:
+    """Write to a file until its disk has no byte left."""
+    with path.open("ab", buffering=0) as file:
+        for size in (1 << 16, 1 << 12, 1):
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(size))

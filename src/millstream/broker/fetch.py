@@ -20,6 +20,7 @@ from millstream.broker.fetch_sessions import (
     PartitionKey,
 )
 from millstream.broker.partition import Partition
+from millstream.log.errors import CorruptRange
 from millstream.model.errors import MillstreamError
 from millstream.wire.apis import ApiKey
 from millstream.wire.errors import ErrorCode
@@ -188,6 +189,8 @@ class _Fetch:
             try:
                 result = log.read(position.offset, size_max, limit=limit, min_one=is_first)
             except MillstreamError as error:
+                if isinstance(error, CorruptRange):
+                    self._broker.report_damage(error)
                 return FetchedPartition(
                     index, code_of(error), log.high_watermark, partition.last_stable_offset, log.start_offset
                 )
