@@ -154,28 +154,37 @@ class Script:
             self.turns += 1  # the broken turn may have used its number
             self.run(lambda: self.turns >= turns_before + 15)
             assert self.turns >= turns_before + 15, "the node does not serve after its restart"
-        self._read_everything()
+        read_back(self._client, self.history, self.turns)
+        self._client.close()
         self.history.close()
         return check(read_history(self.history.path))
 
-    def _exists(self, topic: str) -> bool:
-        return bool(self._client.raw.topic_metadata(topic).error_code == 0)
+    def close(self) -> None:
+        self._client.close()
+        self.history.close()
 
-    def _read_everything(self) -> None:
-        client = self._client
-        for topic in (KEPT, ARCHIVED):
-            if self._exists(topic):
-                assert client.drain(topic)
-                assert client.watermarks(topic)
-        if self._exists(SHORT):
-            assert client.watermarks(SHORT)
-        if self._exists(TABLE):
-            call = self.history.invoke("script", "table", topic=TABLE)
-            call.ok(values={key: value for _, key, value in client.records(TABLE)})
-        if self._exists(KEPT) and self.turns > 2:
-            assert client.committed(GROUP, KEPT)
-        for number in range(2, self.turns, 6):
-            client.describe_topic(f"passing-{number}")
-        for topic in TOPICS:
-            client.describe_topic(topic)
-        client.close()
+    def _exists(self, topic: str) -> bool:
+        return exists(self._client, topic)
+
+
+def exists(client: Asking, topic: str) -> bool:
+    return bool(client.raw.topic_metadata(topic).error_code == 0)
+
+
+def read_back(client: Asking, history: History, turns: int) -> None:
+    """Read everything there is into the history, from which the checker then sees what is missing."""
+    for topic in (KEPT, ARCHIVED):
+        if exists(client, topic):
+            assert client.drain(topic)
+            assert client.watermarks(topic)
+    if exists(client, SHORT):
+        assert client.watermarks(SHORT)
+    if exists(client, TABLE):
+        call = history.invoke("script", "table", topic=TABLE)
+        call.ok(values={key: value for _, key, value in client.records(TABLE)})
+    if exists(client, KEPT) and turns > 2:
+        assert client.committed(GROUP, KEPT)
+    for number in range(2, turns, 6):
+        client.describe_topic(f"passing-{number}")
+    for topic in TOPICS:
+        client.describe_topic(topic)

@@ -51,6 +51,7 @@ class PoweredBox(Box):
                 path.write_bytes(version)
         self.versions = {}
         self.settled = set(self.directory.iterdir())
+        self.remember()
 
     def lose_sectors(self, path, synced):
         content = path.read_bytes()

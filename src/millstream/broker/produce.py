@@ -113,9 +113,14 @@ def _produce_one(broker: Broker, call: Call, shape: ProduceShape, index: int, re
     try:
         _check_acks(broker, partition, shape.acks)
         prepared = prepare(records, topic.config, call.version)
-        result, end_offset = _append(broker, partition, topic.config, index, prepared)
     except MillstreamError:
         return False  # the general way finds the same and has the words for it
+    try:
+        result, end_offset = _append(broker, partition, topic.config, index, prepared)
+    except MillstreamError as error:
+        # Not once more: the append may have written into the batch before it failed.
+        _answer(call, shape.acks, [(shape.topic, [_refused(index, error)])], [])
+        return True
     broker.storage.flusher.dirty(partition.log)
     frame = shape.write(
         call.correlation_id, index, result.base_offset, result.append_time_ms, result.start_offset
@@ -205,13 +210,8 @@ def _produce(
                 _check_acks(broker, partition, acks)
                 prepared = preparation(topic.config, records)
                 result, end_offset = _append(broker, partition, topic.config, index, prepared)
-            except RefusedBatch as error:
-                results.append(
-                    PartitionResult(index, error.code, message=str(error), record_index=error.record_index)
-                )
-                continue
             except MillstreamError as error:
-                results.append(PartitionResult(index, code_of(error), message=str(error)))
+                results.append(_refused(index, error))
                 continue
             appended.append((partition, end_offset))
             results.append(result)
@@ -248,6 +248,12 @@ def _answer(
     pending = _Pending(call, frame, len(waiting))
     for partition, end in waiting:
         partition.when_durable(end, pending.durable)
+
+
+def _refused(index: int, error: MillstreamError) -> PartitionResult:
+    if isinstance(error, RefusedBatch):
+        return PartitionResult(index, error.code, message=str(error), record_index=error.record_index)
+    return PartitionResult(index, code_of(error), message=str(error))
 
 
 def _unknown(topic_key: str | bytes) -> ErrorCode:

@@ -70,6 +70,7 @@ def look(data: Path | None, config: Path | None, connection: Connection) -> list
         ok("millstream", f"{versions['millstream']}, librdkafka {versions['librdkafka']}"),
         machine.check_python(),
         machine.check_packages(),
+        machine.check_accelerator(),
         machine.check_java(),
     ]
     flags: dict[str, object] = {} if data is None else {"data": data}

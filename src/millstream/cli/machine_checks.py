@@ -37,6 +37,19 @@ def check_python() -> Finding:
     return ok("python", f"{version} ({sys.executable})")
 
 
+def check_accelerator() -> Finding:
+    """Whether records are checked by compiled code."""
+    from millstream.codec.scan import IS_ACCELERATED
+
+    if IS_ACCELERATED:
+        return ok("accelerator", "compiled")
+    return warn(
+        "accelerator",
+        "not built: Python checks the records, which takes a hundred times as long",
+        "install a C compiler and Python's headers (gcc, python3-dev), then millstream again",
+    )
+
+
 def check_packages() -> Finding:
     """Our declared requirements, installed at the versions that were tested."""
     try:

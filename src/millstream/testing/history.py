@@ -13,6 +13,7 @@ had happened by then. Values written are unique, so that a record read can be tr
 """
 
 import json
+import shutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -93,6 +94,12 @@ class History:
 
     def _write(self, event: Mapping[str, Any]) -> None:
         self._file.write(json.dumps(event, separators=(",", ":")) + "\n")
+
+    def copy_to(self, path: Path) -> None:
+        """Everything up to now: what had been promised at this moment."""
+        with self._lock:
+            self._file.flush()
+            shutil.copyfile(self.path, path)
 
     def close(self) -> None:
         with self._lock:
