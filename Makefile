@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: help install system demo test test-kafka check bench docs clean
+.PHONY: help install system demo test test-kafka check torture bench docs clean
 
 help:
 	@sed -n '2,4p' Makefile | cut -c3-
@@ -41,7 +41,11 @@ check: install
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/python -m docs.generate --check
 	@$(BIN)/python -m pytest tests/architecture
+
+torture: install
+	@$(BIN)/python -m tests.faults.torture --minutes 10
 
 bench: install system
 	@$(BIN)/python -m benchmarks.run

@@ -38,6 +38,7 @@ def test_every_check_is_there(run: Run) -> None:
         "millstream",
         "python",
         "packages",
+        "accelerator",
         "java",
         "data directory",
         "disk space",

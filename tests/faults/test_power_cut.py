@@ -35,6 +35,8 @@ pytestmark = [
 
 IMAGE_BYTES = 48 << 20
 CUTS = 4
+ROUNDS = int(os.environ.get("MILLSTREAM_POWER_CUT_ROUNDS", "1"))
+"""More of them, with other seeds, for whoever has the time."""
 
 
 def make_image(path):
@@ -127,8 +129,9 @@ def verdict_on(machine, make_node, cut):
     return check(read_history(path))
 
 
-def test_nothing_acknowledged_is_lost_in_a_power_cut(tmp_path, make_node):
-    chance = random.Random(5)
+@pytest.mark.parametrize("seed", range(5, 5 + ROUNDS))
+def test_nothing_acknowledged_is_lost_in_a_power_cut(tmp_path, make_node, seed):
+    chance = random.Random(seed)
     machine = Machine(tmp_path, make_node)
     with mounted(machine.place, "-o", "loop", str(machine.image)):
         machine.start()

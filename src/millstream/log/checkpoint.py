@@ -65,6 +65,8 @@ class ProducerEntry(msgspec.Struct, frozen=True, array_like=True):
 class Snapshot(msgspec.Struct, frozen=True):
     end_offset: int
     """Batches below are accounted for."""
+    recovery_point: int
+    """Batches below were synced; those behind may have been lost since, and others written in their place."""
     producers: tuple[ProducerEntry, ...] = ()
     version: int = 1
 

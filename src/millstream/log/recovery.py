@@ -179,10 +179,10 @@ class _Scan:
         # A boot count below what the log has seen was lost with its file, and then nothing bounds the epochs.
         self._epoch_max = epoch_max if epoch_max >= self._known_epochs.latest >= 0 else _EPOCH_MAX
         self._snapshot = snapshot
-        self._producers_from = snapshot.end_offset if snapshot else 0
+        self._producers_from = snapshot.recovery_point if snapshot else 0
         """Batches from here on still have to be told to the producers' state."""
         if snapshot is None and found.checkpoint is not None and not checkpoint.has_producers:
-            self._producers_from = checkpoint.end_offset
+            self._producers_from = checkpoint.recovery_point
 
     def run(self, local: dict[int, int], archived: dict[int, int], deleted: set[int]) -> None:
         found = self._found
@@ -193,6 +193,7 @@ class _Scan:
         places.sort()
         if self._snapshot is not None:
             found.producers.restore(self._snapshot.producers)
+            found.producers.cut(self._producers_from)
         bases = [place[0] for place in places]
         for (base, size, is_archived), next_base in zip(places, [*bases[1:], NO_LIMIT], strict=False):
             found.segments.append(self._open(base, size, is_archived=is_archived, next_base=next_base))
@@ -208,7 +209,7 @@ class _Scan:
         found.recovery_point = min(checkpoint.recovery_point, found.segments[-1].next_offset)
         found.end_offset = found.segments[-1].next_offset
         found.epochs.drop_from(found.end_offset)
-        if self._snapshot is not None and self._snapshot.end_offset > found.end_offset:
+        if self._producers_from > found.end_offset:
             found.producers.cut(found.end_offset)
         found.cleaned_to = min(checkpoint.cleaned_to, found.end_offset)
         found.delete_horizon_ms = checkpoint.delete_horizon_ms
@@ -259,7 +260,7 @@ class _Scan:
             epoch_max=self._epoch_max,
             offset_max=next_base,
             epochs=self._known_epochs,
-            epochs_until=self._checkpoint.end_offset,
+            epochs_until=self._checkpoint.recovery_point,
         )
         reader = ChunkReader(fd, size)
         tail: Damage | None = None

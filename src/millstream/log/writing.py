@@ -296,9 +296,12 @@ class WritableLog:
             with suppress(OSError):
                 self._active.save_indexes()
         if current.has_producers:
-            save_snapshot(
-                self._directory, Snapshot(end_offset=self.end_offset, producers=self.producers.entries())
+            snapshot = Snapshot(
+                end_offset=self.end_offset,
+                recovery_point=self.recovery_point,
+                producers=self.producers.entries(),
             )
+            save_snapshot(self._directory, snapshot)
         self._save_checkpoint(current)
 
     def close(self, *, clean: bool = True) -> None:
