@@ -9,6 +9,7 @@ Invariants: the side that goes first changes with each round; a figure is the me
 
 import argparse
 import contextlib
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,8 @@ ROUNDS = 5
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parsed(arguments)
+    # Leave by the front door, so that the brokers that were started are stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if options.directory is not None:
         tempfile.tempdir = str(options.directory)
     size = QUICK if options.quick else Size()

@@ -139,6 +139,17 @@ def new_member(bootstrap: str, group: str) -> Iterator[NewMember]:
         yield make
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What was left out for want of a tool is said out loud, whatever the verbosity."""
+    reasons = {
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple) and "NOT TESTED" in report.longrepr[2]
+    }
+    for reason in sorted(reasons):
+        terminalreporter.write_line(reason, red=True, bold=True)
+
+
 def find_tools(bootstrap: str) -> JavaTools | None:
     try:
         return JavaTools(bootstrap)

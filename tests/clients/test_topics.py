@@ -252,13 +252,13 @@ def test_older_versions_of_delete_topics_delete_by_name(
     assert eventually(lambda: raw.topic_metadata(topic).error_code == ErrorCode.unknown_topic_or_partition)
 
 
-def test_partitions_are_added_and_serve_at_once(clients: Confluent, topic: str) -> None:
+def test_partitions_are_added_beside_those_that_hold_records(
+    clients: Confluent, raw: RawRequests, topic: str
+) -> None:
     clients.send(topic, b"kept")
 
     clients.admin.create_partitions([NewPartitions(topic, 4)])[topic].result(timeout=DEADLINE_S)
-    eventually(
-        lambda: len(clients.admin.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions) == 4
-    )
+    raw.wait_until_served(topic, 4)
 
     assert [clients.watermarks(topic, number) for number in range(4)] == [(0, 1), (0, 0), (0, 0), (0, 0)]
 

@@ -35,7 +35,7 @@ pytestmark = [
 
 IMAGE_BYTES = 48 << 20
 CUTS = 4
-ROUNDS = int(os.environ.get("MILLSTREAM_POWER_CUT_ROUNDS", "1"))
+ROUNDS = int(os.environ.get("POWER_CUT_ROUNDS", "1"))
 """More of them, with other seeds, for whoever has the time."""
 
 

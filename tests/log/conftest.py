@@ -18,8 +18,11 @@ def log(box):
     return box.open()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def fast(monkeypatch):
-    """Tests that open thousands of logs don't wait for the disk: they read from the page cache anyway."""
+    """Tests that open thousands of logs don't wait for the disk: they read from the page cache anyway.
+
+    What is synced, and when, is tested with a disk of its own in test_flusher.
+    """
     for place in SYNCS:
         monkeypatch.setattr(f"millstream.log.{place}", lambda *_: None)

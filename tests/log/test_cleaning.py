@@ -95,7 +95,7 @@ def test_a_compacted_log_needs_no_other_file(tmp_path, lost):
     assert read_records(box.open(clean=False)) == before
 
 
-def test_a_flipped_bit_in_a_compacted_log_harms_one_batch(tmp_path, fast):
+def test_a_flipped_bit_in_a_compacted_log_harms_one_batch(tmp_path):
     box = make_box(tmp_path)
     log = fill(box)
     clean(box)
@@ -288,7 +288,7 @@ class MortalDisk:
 
 
 @pytest.mark.parametrize("steps", range(40))
-def test_a_node_that_dies_during_the_swap_has_the_old_log_or_the_new_one(tmp_path, fast, steps):
+def test_a_node_that_dies_during_the_swap_has_the_old_log_or_the_new_one(tmp_path, steps):
     box = make_box(tmp_path, segment_bytes=2_048)
     log = fill(box)
     before, end = table(log), log.end_offset
@@ -310,7 +310,7 @@ def test_a_node_that_dies_during_the_swap_has_the_old_log_or_the_new_one(tmp_pat
 
 
 @pytest.mark.parametrize("steps", range(12))
-def test_a_node_that_dies_while_completing_a_swap_completes_it_the_next_time(tmp_path, fast, steps):
+def test_a_node_that_dies_while_completing_a_swap_completes_it_the_next_time(tmp_path, steps):
     box = make_box(tmp_path, segment_bytes=2_048)
     log = fill(box)
     before = table(log)

@@ -41,7 +41,7 @@ def places(box):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("flips", [1, 4])
-def test_only_what_was_hit_is_lost(tmp_path, fast, seed, flips):
+def test_only_what_was_hit_is_lost(tmp_path, seed, flips):
     randomness = random.Random(seed)
     box = Box(tmp_path, segment_bytes=randomness.choice([1_024, 3_000, 10**6]), index_interval_bytes=200)
     log = grow(box, randomness)

@@ -164,9 +164,9 @@ class LogMachine(RuleBasedStateMachine):
         assert list(batches.values()) == [content for _, _, content in self.batches]
 
 
-TestLogIsAList = pytest.mark.usefixtures("fast")(LogMachine.TestCase)
+TestLogIsAList = LogMachine.TestCase
 TestLogIsAList.settings = settings(
-    max_examples=120,
+    max_examples=100,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

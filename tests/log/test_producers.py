@@ -181,3 +181,14 @@ def test_a_batch_without_a_producer_leaves_no_state(box):
     append(log, b"a")
 
     assert len(log.producers) == 0
+
+
+def test_a_producer_all_of_whose_known_batches_were_cut_off_goes_on_where_they_began(states):
+    for sequence in range(10):
+        states.add(header(sequence=sequence), sequence, 0)
+
+    states.cut(3)
+
+    assert states.check(header(sequence=5)) is None
+    with pytest.raises(OutOfOrderSequence):
+        states.check(header(sequence=6))

@@ -206,7 +206,7 @@ def test_files_set_aside_before_the_crash_are_given_to_the_janitor(box, log):
 # ---------------------------------------------------------------- torn tails
 
 
-def test_a_log_cut_at_any_byte_keeps_every_whole_batch(tmp_path, fast):
+def test_a_log_cut_at_any_byte_keeps_every_whole_batch(tmp_path):
     box = small_log(tmp_path)
     segment = box.segment_paths()[0]
     whole = contents(segment)
@@ -225,7 +225,7 @@ def test_a_log_cut_at_any_byte_keeps_every_whole_batch(tmp_path, fast):
         assert append(log, b"next") == 2 * len(kept)
 
 
-def test_bytes_that_were_synced_for_certain_are_missed_not_cut(tmp_path, fast):
+def test_bytes_that_were_synced_for_certain_are_missed_not_cut(tmp_path):
     box = small_log(tmp_path)
     box.log.close()
     segment = box.segment_paths()[0]
@@ -285,7 +285,7 @@ def test_random_garbage_behind_the_last_batch_never_becomes_a_record(tmp_path):
         box.drop()
 
 
-def test_a_tail_of_zeros_is_never_served(tmp_path, fast):
+def test_a_tail_of_zeros_is_never_served(tmp_path):
     box = small_log(tmp_path)
     segment = box.segment_paths()[0]
     whole = contents(segment)
@@ -303,7 +303,7 @@ def test_a_tail_of_zeros_is_never_served(tmp_path, fast):
         assert list(read_batches(log)[0].values()) == intact
 
 
-def test_sectors_lost_in_a_power_cut_never_become_records(tmp_path, fast):
+def test_sectors_lost_in_a_power_cut_never_become_records(tmp_path):
     box = Box(tmp_path)
     log = box.open()
     randomness = random.Random(9)
@@ -353,7 +353,7 @@ def flips(content, whole):
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_a_flipped_bit_harms_no_other_batch(tmp_path, fast, is_clean):
+def test_a_flipped_bit_harms_no_other_batch(tmp_path, is_clean):
     box = small_log(tmp_path)
     if is_clean:
         box.log.close()

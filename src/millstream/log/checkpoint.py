@@ -60,6 +60,7 @@ class ProducerEntry(msgspec.Struct, frozen=True, array_like=True):
     last_update_ms: int
     batches: tuple[tuple[int, int, int, int], ...]
     """(first sequence, last sequence, base offset, end offset), oldest first."""
+    sequence_before: int = -1
 
 
 class Snapshot(msgspec.Struct, frozen=True):

@@ -34,15 +34,16 @@ ROUND_FILES_MAX = 256
 _TICK_MS_MIN = 10
 _RETRY_SECONDS = 0.05
 _DESCRIPTOR_TRIES = 200
+_WAIT_SECONDS = 0.001
 
 
 class _Round:
-    __slots__ = ("_lock", "_remaining", "began", "done", "error", "marks")
+    __slots__ = ("_lock", "_remaining", "began", "error", "is_done", "marks")
 
     def __init__(self, marks: list[tuple[PartitionLog, SyncMark]], parts: int) -> None:
         self.marks = marks
         self.error: OSError | None = None
-        self.done = threading.Event()
+        self.is_done = False
         self.began = perf_counter()
         self._remaining = parts
         self._lock = threading.Lock()
@@ -119,7 +120,8 @@ class Flusher:
         self._is_closing = True
         self._tick_changed.set()
         if self._round is not None:
-            self._round.done.wait()
+            while not self._round.is_done:
+                time.sleep(_WAIT_SECONDS)
             self._finish_round()
         if self.failure is None:
             self._queue.update(dict.fromkeys(self._lazy, True))
@@ -273,7 +275,7 @@ class Flusher:
             except OSError as error:
                 failure = error
             if round_.finish_part(failure):
-                round_.done.set()
+                round_.is_done = True
                 with suppress(RuntimeError):  # the loop was closed before us
                     self._schedule(self._finish_round)
 

@@ -35,17 +35,19 @@ class SentBatch(NamedTuple):
 class Producer:
     """One producer id. Public for DescribeProducers; changed by ProducerStates only."""
 
-    __slots__ = ("batches", "epoch", "last_update_ms", "producer_id")
+    __slots__ = ("batches", "epoch", "last_update_ms", "producer_id", "sequence_before")
 
     def __init__(self, producer_id: int, epoch: int) -> None:
         self.producer_id = producer_id
         self.epoch = epoch
         self.last_update_ms = -1
         self.batches: list[SentBatch] = []
+        self.sequence_before = -1
+        """The last sequence, when no batch is left that would tell."""
 
     @property
     def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else -1
+        return self.batches[-1].last_sequence if self.batches else self.sequence_before
 
 
 class ProducerStates:
@@ -108,6 +110,7 @@ class ProducerStates:
         elif header.producer_epoch != producer.epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
+            producer.sequence_before = -1
         producer.last_update_ms = now_ms
         if header.base_sequence < 0:
             return  # a control batch: it ends a transaction and takes no sequence
@@ -131,7 +134,7 @@ class ProducerStates:
 
     def entries(self) -> tuple[ProducerEntry, ...]:
         return tuple(
-            ProducerEntry(p.producer_id, p.epoch, p.last_update_ms, tuple(p.batches))
+            ProducerEntry(p.producer_id, p.epoch, p.last_update_ms, tuple(p.batches), p.sequence_before)
             for p in self._producers.values()
         )
 
@@ -141,11 +144,12 @@ class ProducerStates:
             producer = self._producers[entry.producer_id] = Producer(entry.producer_id, entry.epoch)
             producer.last_update_ms = entry.last_update_ms
             producer.batches = [SentBatch(*batch) for batch in entry.batches]
+            producer.sequence_before = entry.sequence_before
 
     def cut(self, end_offset: int) -> None:
-        """The log was cut at `end_offset`: forget the batches behind it."""
-        for producer in list(self._producers.values()):
+        """The log was cut at `end_offset`: forget the batches behind it, but not what came before them."""
+        for producer in self._producers.values():
             kept = [batch for batch in producer.batches if batch.end_offset <= end_offset]
             if producer.batches and not kept:
-                del self._producers[producer.producer_id]
+                producer.sequence_before = (producer.batches[0].first_sequence - 1) % SEQUENCE_MODULUS
             producer.batches = kept
