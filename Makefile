@@ -48,7 +48,7 @@ torture: install
 	@$(BIN)/python -m tests.faults.torture --minutes 10
 
 bench: install system
-	@$(BIN)/python -m benchmarks.run
+	@$(BIN)/python -m benchmarks.run --write
 
 docs: install
 	@$(BIN)/python -m docs.generate

@@ -23,7 +23,7 @@ TOPIC = "orders"
 GROUP = "group"
 SETTINGS = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": "1"}
 UNREADABLE = (ErrorCode.corrupt_message, ErrorCode.offset_out_of_range, None)
-SEEDS = range(40)
+SEEDS = range(4)
 
 
 def value_of(partition, number):

@@ -80,11 +80,18 @@ def test_the_lock_ends_with_its_owner(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"garbage", b'{"cluster_id": "x", "boot_count": 5}'])
-def test_an_identity_that_can_t_be_trusted_is_made_anew(tmp_path, content):
-    DataDirectory.open(tmp_path).close()
+def test_an_identity_that_can_t_be_trusted_is_taken_from_its_copy_or_made_anew(tmp_path, content):
+    first = DataDirectory.open(tmp_path)
+    first.close()
     (tmp_path / "node.json").write_bytes(content)
+    second = DataDirectory.open(tmp_path)
+    second.close()
+    (tmp_path / "node.json").write_bytes(content)
+    (tmp_path / "node.copy.json").write_bytes(content)
+    third = DataDirectory.open(tmp_path, make_cluster_id=lambda: "fresh")
 
-    assert DataDirectory.open(tmp_path, make_cluster_id=lambda: "fresh").cluster_id == "fresh"
+    assert (second.cluster_id, second.leader_epoch) == (first.cluster_id, 2)
+    assert third.cluster_id == "fresh"
 
 
 def test_a_path_that_is_a_file_is_refused_with_a_reason(tmp_path):

@@ -490,18 +490,21 @@ def test_damage_in_a_segment_that_was_synced_is_found_when_it_is_read(box):
     assert read_batches(box.restart())[1] == damaged
 
 
-def test_a_segment_that_vanished_is_missed(box):
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_segment_that_vanished_is_missed(box, is_clean):
     box.reconfigure(segment_bytes=1_024)
     log = box.open()
     for _ in range(10):
         append(log, b"x" * 300)
-    log.close()
+        box.settle()
+    if is_clean:
+        log.close()
     box.drop()
     lost = box.segment_paths()[1]
     first, end = int(lost.stem), int(box.segment_paths()[2].stem)
     lost.unlink()
 
-    log = box.open(clean=True)
+    log = box.open(clean=is_clean)
 
     assert read_batches(log)[1] == [(first, end)]
     assert log.end_offset == 10

@@ -5,7 +5,7 @@ worked on. A call keeps the answer's place in line.
 Invariants: a call is answered or dropped exactly once; the connection sends answers in the order of the calls.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from millstream.wire.apis import ApiKey
@@ -37,9 +37,21 @@ class CallSink(Protocol):
     def release(self) -> None:
         """Go on with the requests that wait."""
 
+    def output_room(self) -> int:
+        """Bytes of answers that this connection may still owe its client, who may not be reading them."""
+
 
 class Call:
-    __slots__ = ("api_key", "buffers", "client_id", "correlation_id", "sink", "version")
+    __slots__ = (
+        "api_key",
+        "buffers",
+        "client_id",
+        "correlation_id",
+        "on_abandoned",
+        "sink",
+        "size",
+        "version",
+    )
 
     def __init__(
         self, sink: CallSink, api_key: int, version: int, correlation_id: int, client_id: str | None
@@ -51,6 +63,10 @@ class Call:
         self.client_id = client_id
         self.buffers: Sequence[Buffer] | None = None
         """None until answered; empty when there is nothing to send."""
+        self.size = 0
+        """Bytes of the answer, where they are worth counting."""
+        self.on_abandoned: Callable[[], None] | None = None
+        """For an answer that waits: called if the connection goes before it is given."""
 
     def respond(self, response: dict[str, Any]) -> None:
         """Answer with the fields of the API's newest version; those this version lacks are left out."""
@@ -59,11 +75,13 @@ class Call:
         except Exception as error:
             self.sink.fail(self, error)
             return
-        self.send((response_frame(ApiKey(self.api_key), self.version, self.correlation_id, body),))
+        frame = response_frame(ApiKey(self.api_key), self.version, self.correlation_id, body)
+        self.send((frame,), len(frame))
 
-    def send(self, buffers: Sequence[Buffer]) -> None:
-        """Answer with a whole frame."""
+    def send(self, buffers: Sequence[Buffer], size: int = 0) -> None:
+        """Answer with a whole frame; `size` is its bytes, unless they are few."""
         self.buffers = buffers
+        self.size = size
         self.sink.answered(self)
 
     def drop(self) -> None:

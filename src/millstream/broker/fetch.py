@@ -104,6 +104,15 @@ class _Fetch:
             return
         self._wait()
         self._timer = asyncio.get_running_loop().call_later(self._max_wait_ms / 1000, self._expired)
+        self._call.on_abandoned = self._abandon
+
+    def _abandon(self) -> None:
+        """Nobody is there any more to be answered."""
+        self._call.on_abandoned = None
+        self._stop_waiting()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _wait(self) -> None:
         for (topic_key, index), _ in self._wanted.items():
@@ -134,6 +143,7 @@ class _Fetch:
         self._finish(found)
 
     def _finish(self, found: list[tuple[PartitionKey, FetchedPartition]]) -> None:
+        self._call.on_abandoned = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -149,8 +159,11 @@ class _Fetch:
         found = []
         size = 0
         must_answer = False
+        # A client that does not read what it was sent gets no more, however much it asks for.
+        room = self._call.sink.output_room()
+        size_max = min(self._size_max, room)
         for key, position in self._wanted.items():
-            fetched = self._read_partition(key, position, self._size_max - size, is_first=size == 0)
+            fetched = self._read_partition(key, position, size_max - size, is_first=size == 0 < room)
             size += fetched.size
             if fetched.error_code or fetched.diverging is not None:
                 must_answer = True
@@ -229,7 +242,8 @@ class _Fetch:
                 error_code=0,
                 session_id=session.id if session is not None else 0,
                 topics=list(topics.items()),
-            )
+            ),
+            sum(fetched.size for _, fetched in found),
         )
 
     def _tell(self, session: FetchSession, key: PartitionKey, fetched: FetchedPartition) -> bool:

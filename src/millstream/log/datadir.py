@@ -1,7 +1,7 @@
 """The data directory as a whole: who owns it, who it is, and whether it was left in order.
 
     lock        held by the running node
-    node.json   cluster id and boot count
+    node.json   cluster id and boot count, and a copy of it beside
     clean       there only between a clean stop and the next start
     reserve     space to fall back on when the disk is full
     topics/     one directory a partition
@@ -31,7 +31,7 @@ from millstream.log.errors import DirectoryLocked, DirectoryUnusable
 from millstream.log.files import replace_file, sync_directory
 
 CLEAN = "clean"
-NODE = "node.json"
+NODE = ("node.json", "node.copy.json")
 RESERVE = "reserve"
 RESERVE_BYTES = 1 << 20
 TOPICS = "topics"
@@ -191,14 +191,16 @@ def _remove_marker(path: Path) -> bool:
 
 
 def _boot(path: Path, make_cluster_id: Callable[[], str]) -> NodeIdentity:
-    known = _read_identity(path / NODE)
+    """Count a boot. Two files hold the count: epochs must not go backwards because one of them is damaged."""
+    found = [identity for name in NODE if (identity := _read_identity(path / name)) is not None]
+    known = max(found, key=lambda identity: identity.boot_count, default=None)
     if known is None:
-        # Lost with its file? Logs that know a higher epoch keep to it, so epochs don't go backwards.
         known = NodeIdentity(cluster_id=make_cluster_id(), boot_count=0)
     identity = NodeIdentity(cluster_id=known.cluster_id, boot_count=known.boot_count + 1)
     body = {"cluster_id": identity.cluster_id, "boot_count": identity.boot_count}
     content = json.dumps(body | {"crc32c": f"{crc32c(json.dumps(body).encode()):08x}"})
-    replace_file(str(path / NODE), content.encode() + b"\n", sync=True)
+    for name in NODE:
+        replace_file(str(path / name), content.encode() + b"\n", sync=True)
     return identity
 
 

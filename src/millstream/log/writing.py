@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from millstream.codec.batch import BatchHeader, WritableBuffer, assign, read_header
+from millstream.codec.batch import HEADER_SIZE, BatchHeader, WritableBuffer, assign, read_header
+from millstream.codec.errors import CorruptBatch
 from millstream.codec.records import Record, encode_batch
 from millstream.log.archive import ArchiveCopy
 from millstream.log.checkpoint import Checkpoint, Snapshot, save_checkpoint, save_snapshot
@@ -27,7 +28,7 @@ from millstream.log.reading import SegmentReader
 from millstream.log.recovery import Recovered, entry_of
 from millstream.log.segment import RELATIVE_OFFSET_MAX, Segment
 from millstream.model.clock import Clock
-from millstream.model.topic_config import TopicConfig
+from millstream.model.topic_config import INT64_MAX, TopicConfig
 from millstream.model.topics import TopicPartition
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -57,12 +58,15 @@ class WritableLog:
         "_directory",
         "_doomed",
         "_files",
+        "_first_timestamp",
         "_has_remains",
+        "_is_checkpoint_due",
         "_is_closed",
         "_is_writing",
         "_new_directories",
         "_reader",
         "_roll_at_ms",
+        "_roll_past_timestamp",
         "_saved",
         "_sealed_unsynced",
         "_segments",
@@ -124,8 +128,13 @@ class WritableLog:
         self._is_writing = False
         self._has_remains = False
         self._is_closed = False
+        self._is_checkpoint_due = False
+        """A segment was sealed: once it is synced, the next start need not scan it."""
         self._saved: Checkpoint | None = found.checkpoint
         self._roll_at_ms = 0
+        self._first_timestamp = -1
+        """Of the active segment's first batch, once this process has appended."""
+        self._roll_past_timestamp = INT64_MAX
         self._schedule_roll()
 
     @property
@@ -162,6 +171,7 @@ class WritableLog:
         if position and (
             position + size > config.segment_bytes
             or self._clock.monotonic_ms() >= self._roll_at_ms
+            or header.max_timestamp > self._roll_past_timestamp
             or next_offset - segment.base_offset > RELATIVE_OFFSET_MAX
             or segment.index_is_full(config.segment_index_bytes)
         ):
@@ -182,6 +192,7 @@ class WritableLog:
             self._write_rest(fd, batch, position, written, size)
         if not position:
             segment.first_append_ms = self._clock.now_ms()
+            self._first_timestamp = header.max_timestamp
             self._schedule_roll()
         segment.add(base_offset, next_offset, size, header.max_timestamp, config.index_interval_bytes)
         if header.producer_id >= 0:
@@ -218,7 +229,9 @@ class WritableLog:
         self._bases.append(new.base_offset)
         self._active = new
         self._synced_position = 0
+        self._is_checkpoint_due = True
         self._files.keep_indexes(old)
+        self._first_timestamp = -1
         self._schedule_roll()
 
     def roll_if_due(self, now_ms: int) -> bool:
@@ -274,9 +287,10 @@ class WritableLog:
                 segment.hint(mark.end_offset, size)
             elif segment.size == size and segment in self._sealed_unsynced:
                 self._sealed_unsynced.remove(segment)  # one that grew before it was sealed stays
-                if not self._sealed_unsynced:
-                    with suppress(OSError):
-                        self.checkpoint()
+        if self._is_checkpoint_due and not self._sealed_unsynced:
+            self._is_checkpoint_due = False
+            with suppress(OSError):
+                self.checkpoint()
 
     def advance(self, end_offset: int) -> None:
         """Everything below `end_offset` may be served. Never moves backwards."""
@@ -355,6 +369,10 @@ class WritableLog:
             self._reader.load_times(segment)
             self._files.release_indexes(segment)
             segment.unindexed_bytes = segment.size - offsets.boundary_at(segment.size)
+            with suppress(CorruptBatch):  # damaged: then the clock alone decides when to roll
+                first = read_header(os.pread(self._open(segment.file), HEADER_SIZE, 0))
+                self._first_timestamp = first.max_timestamp
+            self._schedule_roll()
         elif segment.offsets is None:
             segment.start_indexes()
         self._is_writing = True
@@ -425,3 +443,8 @@ class WritableLog:
         if jitter_ms:
             jitter_ms = crc32(segment.file.path.encode()) % (min(jitter_ms, self._config.segment_ms) + 1)
         self._roll_at_ms = self._clock.monotonic_ms() + self._config.segment_ms - jitter_ms - age_ms
+        # Records of the past that are written now must not share a segment with younger ones, or they
+        # would outlive their retention.
+        self._roll_past_timestamp = INT64_MAX
+        if self._first_timestamp >= 0:
+            self._roll_past_timestamp = self._first_timestamp + self._config.segment_ms - jitter_ms

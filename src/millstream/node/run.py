@@ -6,13 +6,17 @@ Invariants: exit code 0 only after a clean stop; one line on stdout, when it ser
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from millstream.model.settings import Settings
 from millstream.node.node import Node, Ports
+
+DESCRIPTORS_MAX = 65_536
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +34,7 @@ def run_node(
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    _take_descriptors()
     ports = Ports(kafka=kafka_port, amqp=amqp_port, http=http_port)
     node = Node(settings, data=data, ports=ports)
 
@@ -48,6 +53,15 @@ def run_node(
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(serve())
+
+
+def _take_descriptors() -> None:
+    """As many as we may have: the usual soft limit is a tenth of what connections.max allows."""
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_MAX if most == resource.RLIM_INFINITY else min(most, DESCRIPTORS_MAX)
+    if limit != resource.RLIM_INFINITY and limit < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def _calm_the_collector() -> None:

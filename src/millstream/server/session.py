@@ -3,7 +3,8 @@
 Why: requests of one connection may be worked on while earlier ones still wait (for a sync, for news, for a
 rebalance), but the protocol wants answers in the order of the requests.
 Invariants: calls are answered in the order they came; a connection that has too much unanswered or unsent is not
-read from until it has less; a broken frame closes this connection and touches no other.
+read from until it has less, and waiting fetches find nothing to read for it; a broken frame closes this connection
+and touches no other.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from millstream.broker.dispatch import HANDLERS
 from millstream.broker.fetch import handle_fetch
 from millstream.broker.produce import handle_produce
 from millstream.model.errors import MillstreamError, PeerError
-from millstream.server.receive_buffer import ReceiveBuffer
+from millstream.server.receive_buffer import CAPACITY_MIN, ReceiveBuffer
 from millstream.wire.apis import PRODUCE_VERSION_MIN, ApiKey
 from millstream.wire.errors import UnsupportedVersion
 from millstream.wire.frames import parse_header
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 
 CALLS_MAX = 128
 """Unanswered requests of one connection before it is not read from."""
+
+OWED_MAX = 1 << 20
+"""Bytes of answers gathered for one write."""
+
+COUNT_EVERY = 64 * 1024
+"""Bytes written to a connection before the transport is asked how many it still holds."""
 
 _PRODUCE = int(ApiKey.PRODUCE)
 _FETCH = int(ApiKey.FETCH)
@@ -45,13 +52,17 @@ class KafkaSession(asyncio.BufferedProtocol):
         "_door",
         "_holds",
         "_is_awaiting_budget",
+        "_is_blocked",
         "_is_closed",
         "_is_flush_due",
         "_is_output_full",
         "_is_paused",
         "_is_working",
+        "_owed",
         "_tasks",
         "_transport",
+        "_uncounted",
+        "_unsent",
         "advertised_host",
         "advertised_port",
         "client_host",
@@ -69,8 +80,15 @@ class KafkaSession(asyncio.BufferedProtocol):
         self._is_closed = False
         self._is_paused = False
         self._is_working = False
+        self._is_blocked = False
         self._is_flush_due = False
         self._is_output_full = False
+        self._owed = 0
+        """Bytes of answers that are ready and wait for an earlier one."""
+        self._unsent = 0
+        """Bytes the transport held when last asked."""
+        self._uncounted = 0
+        """Bytes written since then."""
         self._is_awaiting_budget = False
         self._holds = 0
         self.client_host = ""
@@ -99,7 +117,12 @@ class KafkaSession(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_closed = True
+        for call in self._calls:
+            if call.on_abandoned is not None:
+                call.on_abandoned()
         self._calls.clear()
+        self._door.unsent -= self._unsent
+        self._unsent = 0
         freed = self._buffer.capacity
         self._door.dismiss(self)
         self._buffer = ReceiveBuffer(0)
@@ -140,6 +163,7 @@ class KafkaSession(asyncio.BufferedProtocol):
         if self._is_closed:
             return
         self._flush()
+        self._is_blocked = is_blocked
         if is_blocked:
             self._pause()
         else:
@@ -151,9 +175,9 @@ class KafkaSession(asyncio.BufferedProtocol):
         while not self._is_closed:
             if self._holds or self._is_output_full:
                 return True
-            if len(self._calls) >= CALLS_MAX:
+            if len(self._calls) >= CALLS_MAX or self._owed >= OWED_MAX:
                 self._flush()
-                if len(self._calls) >= CALLS_MAX:
+                if len(self._calls) >= CALLS_MAX or self.output_room() <= 0:
                     return True
             frame = buffer.next_frame()
             if frame is None:
@@ -257,6 +281,7 @@ class KafkaSession(asyncio.BufferedProtocol):
         One write for many answers: a write costs more than making the answer does.
         """
         calls = self._calls
+        self._owed += call.size
         if self._is_working or self._is_closed or not calls or calls[0] is not call:
             return
         if not self._is_flush_due:
@@ -267,23 +292,52 @@ class KafkaSession(asyncio.BufferedProtocol):
         self._is_flush_due = False
         if self._is_closed:
             return
-        was_full = len(self._calls) >= CALLS_MAX
         self._flush()
-        if was_full and not self._is_output_full:
-            self._work()
+        self.go_on()
 
     def _flush(self) -> None:
         """Write every answer whose turn it is."""
         calls = self._calls
         buffers: list[Any] = []
         while calls and calls[0].buffers is not None:
-            buffers += calls.popleft().buffers  # type: ignore[arg-type]  # not None, as just seen
+            call = calls.popleft()
+            buffers += call.buffers  # type: ignore[arg-type]  # not None, as just seen
+            self._owed -= call.size
+        if not buffers:
+            return
         if len(buffers) == 1:
-            self._door.bytes_out += len(buffers[0])
+            size = len(buffers[0])
             self._transport.write(buffers[0])
-        elif buffers:
-            self._door.bytes_out += sum(map(len, buffers))
+        else:
+            size = sum(map(len, buffers))
             self._transport.writelines(buffers)
+        self._door.bytes_out += size
+        self._uncounted += size
+        if self._uncounted > COUNT_EVERY:
+            self.count_unsent()
+
+    def go_on(self) -> None:
+        """Take requests again, if they were not taken before because too much was on its way."""
+        if self._is_blocked and not self._is_output_full and not self._is_closed:
+            self._work()
+
+    @property
+    def unsent(self) -> int:
+        return self._unsent
+
+    def count_unsent(self) -> int:
+        """Ask the transport how much it holds; returns it."""
+        unsent: int = self._transport.get_write_buffer_size()
+        self._door.unsent += unsent - self._unsent
+        self._unsent = unsent
+        self._uncounted = 0
+        return unsent
+
+    def output_room(self) -> int:
+        """Bytes of answers that the client may still be owed, ready ones and unsent ones together."""
+        room_max = self._door.output_max()
+        room = room_max - self._owed - self._unsent - self._uncounted
+        return room if room > 0 else room_max - self._owed - self.count_unsent()
 
     def fail(self, call: Call, error: BaseException) -> None:
         failed = self._door.failed_requests
@@ -300,6 +354,19 @@ class KafkaSession(asyncio.BufferedProtocol):
             exc_info=None if isinstance(error, MillstreamError) else error,
         )
         self.close("the request failed")
+
+    @property
+    def is_closing(self) -> bool:
+        return self._is_closed
+
+    @property
+    def is_awaiting_budget(self) -> bool:
+        return self._is_awaiting_budget
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether it has taken some of the room that all connections share."""
+        return self._buffer.capacity > CAPACITY_MIN
 
     def close(self, reason: str) -> None:
         if not self._is_closed:
