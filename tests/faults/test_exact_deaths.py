@@ -10,7 +10,7 @@ import pytest
 
 from millstream.testing.process import NodeDidNotStart, NodeProcess
 from tests.faults.script import SETTINGS, Script
-from tests.faults.tools import faults, inject, needs_shim, needs_strace
+from tests.faults.tools import faults, inject, needs_root, needs_shim, needs_strace, small_disk
 
 STEPS = {
     "the boot count is about to be renamed": "rename:node.json:1:1:before",
@@ -35,6 +35,12 @@ STEPS = {
     "the segments it replaces are gone": "rename:.swap:2:2:before",
     "the swap has its name": "rename:.swap:2:2:after",
     "the offset topic's coordinator was made": "rename:__consumer_offsets-0/checkpoint.json:1:1:before",
+}
+ARCHIVE_STEPS = {
+    "a segment is half copied": "write:.copying:1:1:after",
+    "a segment's copy is complete but has no name": "rename:.log.copying:1:1:before",
+    "a segment's copy has its name": "rename:.log.copying:1:1:after",
+    "a copied segment was set aside": "rename:archived-0/00000000000000000000.log.deleted:1:1:after",
 }
 CALLS = [("fdatasync", 30), ("pwrite64", 70), ("rename", 25), ("fsync", 8)]
 
@@ -77,6 +83,21 @@ def test_nothing_acknowledged_is_lost_when_the_node_dies_as(rule, tmp_path):
 
     node.environment = {}
     check_after_restart(node, script)
+
+
+@needs_shim
+@needs_root
+@pytest.mark.parametrize("rule", ARCHIVE_STEPS.values(), ids=ARCHIVE_STEPS.keys())
+def test_nothing_acknowledged_is_lost_with_an_archive_on_another_disk_as(rule, tmp_path):
+    with small_disk(tmp_path / "archive", "16m") as archive:
+        settings = {**SETTINGS, "log.dir.archive": str(archive)}
+        node = NodeProcess(tmp_path / "data", settings, environment=faults(rule))
+
+        script = die(node, tmp_path / "history.jsonl")
+
+        node.environment = {}
+        check_after_restart(node, script)
+        assert list(archive.glob("archived-0/*.log"))
 
 
 @needs_strace

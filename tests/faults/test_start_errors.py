@@ -55,14 +55,12 @@ def test_a_directory_in_use_is_refused_and_its_owner_named(make_node):
 @pytest.mark.parametrize("door", ["kafka", "http"])
 def test_a_port_in_use_is_refused_before_the_data_is_touched(make_node, left_behind, door):
     before = content_of(left_behind)
-    node = make_node()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        node._addresses[door] = f"127.0.0.1:{port}"
 
-        line = refusal_of(node)
+        line = refusal_of(make_node(ports={door: port}))
 
     assert line == (
         f"millstream: {door} port 127.0.0.1:{port}: Address already in use. Stop what uses it, or choose "
@@ -72,11 +70,10 @@ def test_a_port_in_use_is_refused_before_the_data_is_touched(make_node, left_beh
 
 
 def test_a_second_node_on_the_same_ports_leaves_the_first_alone(make_node, tmp_path):
-    first, second = make_node(), make_node(data=tmp_path / "other")
+    first = make_node()
     first.start()
-    second._addresses = dict(first._addresses)
 
-    line = refusal_of(second)
+    line = refusal_of(make_node(data=tmp_path / "other", ports=first.ports))
 
     assert "Address already in use" in line
     assert not (tmp_path / "other").exists()

@@ -76,6 +76,13 @@ def read_values(log, offset=None):
     return [record.value for record in read_records(log, offset)]
 
 
+def overwrite(path, content):
+    """Change a file as a failing disk does: nothing but its bytes."""
+    modified_ns = path.stat().st_mtime_ns
+    path.write_bytes(content)
+    os.utime(path, ns=(modified_ns, modified_ns))
+
+
 class Box:
     """One partition's directory, with everything that is handed to its log."""
 
@@ -142,16 +149,17 @@ class Box:
         return sorted(os.listdir(self.directory))
 
     def snapshot(self):
-        """Every file's content, to go back to."""
-        return {path: path.read_bytes() for path in self.directory.iterdir()}
+        """Every file's content and time, to go back to."""
+        return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in self.directory.iterdir()}
 
     def go_back(self, snapshot):
         self.drop()
         for path in self.directory.iterdir():
             if path not in snapshot:
                 path.unlink()
-        for path, content in snapshot.items():
+        for path, (content, modified_ns) in snapshot.items():
             path.write_bytes(content)
+            os.utime(path, ns=(modified_ns, modified_ns))
 
     def copy_to(self, root):
         """The same directory elsewhere, as a disk image would be."""

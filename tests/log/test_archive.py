@@ -6,7 +6,7 @@ import os
 import pytest
 
 from millstream.log import archive
-from tests.log.box import Box, append, read_values
+from tests.log.box import Box, append, overwrite, read_values
 from tests.log.test_retention import DAY_MS, expire, fill
 
 
@@ -96,7 +96,7 @@ def test_damage_in_the_archive_is_found_when_it_is_read(tmp_path):
     path = next(box.archive.glob("*.log"))
     content = bytearray(path.read_bytes())
     content[150] ^= 4
-    path.write_bytes(content)
+    overwrite(path, content)
 
     log = box.open(clean=True)
 

@@ -7,7 +7,7 @@ import pytest
 
 from millstream.log import cleaning, inventory
 from millstream.log.compaction import compact
-from tests.log.box import Box, append, read_batches, read_records
+from tests.log.box import Box, append, overwrite, read_batches, read_records
 
 DAY_MS = 86_400_000
 
@@ -107,7 +107,7 @@ def test_a_flipped_bit_in_a_compacted_log_harms_one_batch(tmp_path):
 
     for place in range(0, len(content), 5):
         box.go_back(before)
-        path.write_bytes(content[:place] + bytes([content[place] ^ 8]) + content[place + 1 :])
+        overwrite(path, content[:place] + bytes([content[place] ^ 8]) + content[place + 1 :])
         batches, _ = read_batches(box.open(clean=True))
 
         assert batches.items() <= whole.items()
@@ -330,3 +330,26 @@ def test_a_node_that_dies_while_completing_a_swap_completes_it_the_next_time(tmp
 
     assert table(log) == before
     assert not list(box.directory.glob("*.swap"))
+
+
+@pytest.mark.parametrize("steps", range(16))
+def test_a_compacted_segment_as_large_as_its_predecessor_is_not_taken_for_it(tmp_path, steps):
+    box = make_box(tmp_path, min_cleanable_dirty_ratio=0)
+    log = box.open()
+    value = 0
+    for _ in range(4):
+        for _ in range(40):
+            append(log, b"%04d" % value, key=b"%d" % (value % 4), timestamp_ms=value)
+            value += 1
+        log.roll()
+        box.settle()
+        plan = log.compaction_plan(box.clock.now_ms())
+        result = compact(plan)
+        with pytest.MonkeyPatch.context() as patch, suppress(Died):
+            disk = MortalDisk(steps)
+            patch.setattr(cleaning, "os", disk)
+            patch.setattr(inventory, "os", disk)
+            log.apply_compaction(plan, result)
+        log = box.crash()
+
+        assert table(log) == {b"%d" % (number % 4): b"%04d" % number for number in range(value - 4, value)}

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from millstream.codec.batch import iter_headers
-from tests.log.box import Box, append, read_batches
+from tests.log.box import Box, append, overwrite, read_batches
 
 SEEDS = range(30)
 
@@ -56,7 +56,7 @@ def test_only_what_was_hit_is_lost(tmp_path, seed, flips):
         place = position + randomness.randrange(len(batch))
         content = bytearray(path.read_bytes())
         content[place] ^= 1 << randomness.randrange(8)
-        path.write_bytes(content)
+        overwrite(path, content)
         hit.add(base)
 
     log = box.open(clean=is_clean)

@@ -218,13 +218,25 @@ def test_a_log_rolls_by_age_counted_from_the_first_append(box):
     assert [path.stem[-1] for path in box.segment_paths()] == ["0", "2"]
 
 
-def test_age_is_not_that_of_the_records(box):
+def test_records_dated_long_ago_don_t_make_a_segment_old(box):
     box.reconfigure(segment_ms=1_000)
     log = box.open()
-    append(log, b"a", timestamp_ms=1)
-    append(log, b"b", timestamp_ms=box.clock.now_ms() + 10**10)
+    append(log, b"a", timestamp_ms=box.clock.now_ms())
+    append(log, b"b", timestamp_ms=1)
 
+    assert not log.roll_if_due(box.clock.now_ms())
     assert len(box.segment_paths()) == 1
+
+
+@pytest.mark.parametrize("reopen", [None, "crash", "restart"])
+def test_a_segment_holds_no_more_time_than_its_age(box, reopen):
+    box.reconfigure(segment_ms=1_000)
+    append(box.open(), b"a", timestamp_ms=5)
+    log = getattr(box, reopen)() if reopen else box.log
+    append(log, b"b", timestamp_ms=1_005)
+    append(log, b"c", timestamp_ms=1_006)
+
+    assert [path.stem[-1] for path in box.segment_paths()] == ["0", "2"]
 
 
 def test_an_idle_segment_rolls_in_the_background(box):

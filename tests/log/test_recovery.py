@@ -10,7 +10,16 @@ from millstream.codec.batch import read_header
 from millstream.log import recovery
 from millstream.log.errors import CorruptRange, LogIOError
 from millstream.log.producers import Duplicate
-from tests.log.box import Box, append, append_batch, make_batch, produced, read_batches, read_values
+from tests.log.box import (
+    Box,
+    append,
+    append_batch,
+    make_batch,
+    overwrite,
+    produced,
+    read_batches,
+    read_values,
+)
 
 COUNT = 5
 
@@ -366,7 +375,7 @@ def test_a_flipped_bit_harms_no_other_batch(tmp_path, is_clean):
         box.go_back(before)
         flipped = bytearray(content)
         flipped[place] ^= bit
-        segment.write_bytes(flipped)
+        overwrite(segment, flipped)
         log = box.open(clean=is_clean, leader_epoch=2)
         batches, damaged = read_batches(log)
         hit = next(n for n, (p, b) in enumerate(whole) if p <= place < p + len(b))
@@ -558,13 +567,11 @@ def test_offsets_that_were_deleted_and_lost_are_not_given_again(box, log):
 
 
 def damage(path, number):
-    """Flip a bit in the middle of a segment's batch."""
+    """Flip a bit in a segment's batch."""
     position, batch = contents(path)[number]
-    with path.open("r+b") as file:
-        file.seek(position + len(batch) - 2)
-        byte = file.read(1)[0]
-        file.seek(position + len(batch) - 2)
-        file.write(bytes([byte ^ 0x10]))
+    content = bytearray(path.read_bytes())
+    content[position + len(batch) - 2] ^= 0x10
+    overwrite(path, content)
 
 
 def test_damage_found_late_takes_no_new_records_along(tmp_path):
@@ -615,3 +622,26 @@ def test_blocks_the_disk_can_t_read_are_damage(tmp_path, monkeypatch):
 
     assert read_batches(log)[1] == [(2, 3)]
     assert sorted(read_batches(log)[0]) == [0, 1, 3, 4, 5]
+
+
+def test_a_segment_that_somebody_wrote_to_is_scanned_though_its_size_is_the_same(box, monkeypatch):
+    box.reconfigure(segment_bytes=1_024)
+    log = box.open()
+    for _ in range(10):
+        append(log, b"x" * 300)
+    log.close()
+    path = box.segment_paths()[1]
+    os.utime(path, ns=(1, 1))
+    scanned = []
+    real = recovery.checked_batches
+
+    def spy(*arguments):
+        for found in real(*arguments):
+            scanned.append(found)
+            yield found
+
+    monkeypatch.setattr("millstream.log.recovery.checked_batches", spy)
+    log = box.open(clean=True)
+
+    assert [header.base_offset for _, header in scanned] == [int(path.stem), int(path.stem) + 1]
+    assert len(read_values(log)) == 10

@@ -35,6 +35,8 @@ class SegmentEntry(msgspec.Struct, frozen=True):
     first_append_ms: int
     compacted: bool = False
     archived: bool = False
+    modified_ns: int = 0
+    """When the file was last written; 0 as long as it grows."""
     damaged: tuple[DamageEntry, ...] = ()
 
 

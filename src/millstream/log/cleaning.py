@@ -101,6 +101,7 @@ def swap_in(compacted: CompactedSegment, sources: Sequence[Segment]) -> tuple[Se
     for path, suffix in ((index_path, INDEX_SUFFIX), (time_index_path, TIME_INDEX_SUFFIX)):
         with suppress(FileNotFoundError):
             os.rename(path, segment.path(suffix))
+    segment.modified_ns = os.stat(segment.file.path).st_mtime_ns
     segment.size = segment.unchecked_end = compacted.size
     segment.next_offset = segment.unchecked_offset = compacted.next_offset
     segment.max_timestamp = compacted.max_timestamp

@@ -28,10 +28,6 @@ class LeaderEpochs:
     def latest(self) -> int:
         return self._epochs[-1] if self._epochs else -1
 
-    @property
-    def latest_start(self) -> int:
-        return self._starts[-1] if self._starts else 0
-
     def assign(self, epoch: int, start_offset: int) -> None:
         """From `start_offset` on, `epoch` writes. An epoch that wrote nothing makes way."""
         if self._epochs and epoch <= self._epochs[-1]:

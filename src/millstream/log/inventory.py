@@ -16,6 +16,7 @@ renamed.
 import os
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from millstream.log.files import TEMPORARY_SUFFIX, sync_directory
 from millstream.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
@@ -33,12 +34,17 @@ _CLEANED = re.compile(r"\d{20}.*\.cleaned")
 _COPYING = re.compile(r"\d{20}\.(?:log|index|timeindex)\.copying")
 
 
+class FileStamp(NamedTuple):
+    """By what a file is known again. A compacted segment can be as large as the one it replaces, never as old."""
+
+    size: int
+    modified_ns: int
+
+
 @dataclass(slots=True)
 class Inventory:
-    sizes: dict[int, int] = field(default_factory=dict)
-    """Size of each segment by its base offset."""
-    indexes: dict[int, int] = field(default_factory=dict)
-    """How many index files each base offset has."""
+    segments: dict[int, FileStamp] = field(default_factory=dict)
+    """Each segment's file by its base offset."""
     deleted: list[str] = field(default_factory=list)
     swaps: list[tuple[int, int]] = field(default_factory=list)
 
@@ -63,10 +69,10 @@ def take_inventory(directory: str) -> Inventory | None:
         os.unlink(path)
     if found.swaps:
         for base, end in sorted(found.swaps):
-            complete_swap(directory, base, end, sorted(found.sizes))
+            complete_swap(directory, base, end, sorted(found.segments))
         return take_inventory(directory)
     for base, path in index_names:
-        if base not in found.sizes:
+        if base not in found.segments:
             os.unlink(path)
     return found
 
@@ -79,7 +85,7 @@ def _sort(
 ) -> None:
     name = entry.name
     if match := _SEGMENT.fullmatch(name):
-        found.sizes[int(match[1])] = entry.stat().st_size
+        found.segments[int(match[1])] = stamp_of(entry.stat())
     elif match := _INDEX.fullmatch(name):
         index_names.append((int(match[1]), entry.path))
     elif name.endswith(DELETED_SUFFIX):
@@ -92,6 +98,10 @@ def _sort(
         or (name.endswith(COPYING_SUFFIX) and _COPYING.fullmatch(name))
     ):
         unfinished.append(entry.path)
+
+
+def stamp_of(status: os.stat_result) -> FileStamp:
+    return FileStamp(status.st_size, status.st_mtime_ns)
 
 
 def swap_name(base_offset: int, end_offset: int) -> str:

@@ -94,12 +94,6 @@ class SegmentReader:
         segment.hint(offset, found)
         return found
 
-    def header_place(self, segment: Segment, position: int) -> tuple[int, int, int]:
-        """(base offset, size, last offset) of the batch at `position`."""
-        head = os.pread(self._files.open(segment.file), _PLACE_SIZE, position)
-        base_offset, length, delta = _unpack_place(head)
-        return base_offset, length + _OVERHEAD, base_offset + delta
-
     def load_offsets(self, segment: Segment) -> SparseIndex:
         """The segment's offset index from its file, or rebuilt if that is not to be trusted."""
         if segment.offsets is None:
@@ -237,7 +231,8 @@ class SegmentReader:
         if end == start:
             if not min_one:
                 return EMPTY
-            end = start + self.header_place(segment, start)[1]
+            head = os.pread(self._files.open(segment.file), _PLACE_SIZE, start)
+            end = start + _unpack_place(head)[1] + _OVERHEAD
         return ReadResult([self._bytes(segment, start, end)], end - start)
 
     def _last_boundary(self, segment: Segment, position: int, position_max: int) -> int:

@@ -27,7 +27,7 @@ from millstream.log.checkpoint import (
 from millstream.log.epochs import LeaderEpochs
 from millstream.log.files import OpenFiles
 from millstream.log.index import OFFSET_KEY, TIME_KEY, load_index
-from millstream.log.inventory import Inventory, take_inventory
+from millstream.log.inventory import FileStamp, Inventory, take_inventory
 from millstream.log.producers import ProducerStates
 from millstream.log.scan import NO_LIMIT, ChunkReader, Expectations, checked_batches
 from millstream.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Damage, Segment
@@ -72,6 +72,7 @@ def entry_of(segment: Segment) -> SegmentEntry:
         first_append_ms=segment.first_append_ms,
         compacted=segment.is_compacted,
         archived=segment.is_archived,
+        modified_ns=segment.modified_ns,
         damaged=tuple(DamageEntry(*damage) for damage in segment.damaged),
     )
 
@@ -95,10 +96,10 @@ def recover(
         inventory = Inventory()
     archive = take_inventory(archive_directory) or Inventory()
     # A copy to another device that was not yet followed by the removal here: the local file counts.
-    archived = {base: size for base, size in archive.sizes.items() if base not in inventory.sizes}
+    archived = {base: stamp for base, stamp in archive.segments.items() if base not in inventory.segments}
     found.leftovers = inventory.deleted + archive.deleted
     found.checkpoint = load_checkpoint(directory)
-    if found.checkpoint is None and not inventory.sizes and not archived:
+    if found.checkpoint is None and not inventory.segments and not archived:
         # New, or made just before a crash: nothing says that the directory itself has reached the disk.
         found.new_directories = [directory, os.path.dirname(directory)]
         found.segments = [Segment(directory, 0)]
@@ -106,28 +107,30 @@ def recover(
     snapshot = (
         load_snapshot(directory) if found.checkpoint is None or found.checkpoint.has_producers else None
     )
-    if was_clean and _take_over(found, snapshot, inventory.sizes, archived):
+    if was_clean and _take_over(found, snapshot, inventory.segments, archived):
         return found
     scan = _Scan(found, snapshot, files=files, epoch_max=leader_epoch, interval=interval, now_ms=now_ms)
-    scan.run(inventory.sizes, archived, inventory.deleted_bases)
+    scan.run(inventory.segments, archived, inventory.deleted_bases)
     return found
 
 
 def _take_over(
-    found: Recovered, snapshot: Snapshot | None, local: dict[int, int], archived: dict[int, int]
+    found: Recovered, snapshot: Snapshot | None, local: dict[int, FileStamp], archived: dict[int, FileStamp]
 ) -> bool:
     """Believe the checkpoint, if every file is as it says; returns whether it was."""
     checkpoint = found.checkpoint
-    if checkpoint is None or checkpoint.recovery_point != checkpoint.end_offset:
+    if checkpoint is None or checkpoint.recovery_point != checkpoint.end_offset or not checkpoint.segments:
         return False
-    sizes = {base: (size, False) for base, size in local.items()}
-    sizes.update({base: (size, True) for base, size in archived.items()})
-    entries = {entry.base_offset: (entry.size, entry.archived) for entry in checkpoint.segments}
-    last = checkpoint.segments[-1] if checkpoint.segments else None
-    if last is not None and last.size == 0:
-        sizes.setdefault(last.base_offset, (0, False))  # a log that was never written to has no file yet
-    if last is None or sizes != entries:
+    local = dict(local)
+    if not checkpoint.segments[-1].size:
+        # A log that was never written to has no file yet.
+        local.setdefault(checkpoint.segments[-1].base_offset, FileStamp(0, 0))
+    if len(checkpoint.segments) != len(local) + len(archived):
         return False
+    for entry in checkpoint.segments:
+        stamp = (archived if entry.archived else local).get(entry.base_offset)
+        if stamp is None or not _is_same(entry, stamp):
+            return False
     if checkpoint.has_producers:
         if snapshot is None or snapshot.end_offset != checkpoint.end_offset:
             return False
@@ -142,6 +145,10 @@ def _take_over(
     return True
 
 
+def _is_same(entry: SegmentEntry, stamp: FileStamp) -> bool:
+    return entry.size == stamp.size and entry.modified_ns in (0, stamp.modified_ns)
+
+
 def _from_entry(found: Recovered, entry: SegmentEntry, *, is_archived: bool) -> Segment:
     segment = Segment(found.archive_directory if is_archived else found.directory, entry.base_offset)
     segment.size = segment.unchecked_end = entry.size
@@ -151,6 +158,7 @@ def _from_entry(found: Recovered, entry: SegmentEntry, *, is_archived: bool) -> 
     segment.first_append_ms = entry.first_append_ms
     segment.is_compacted = entry.compacted
     segment.is_archived = is_archived
+    segment.modified_ns = entry.modified_ns
     segment.damaged = [Damage(d.position, d.end, d.first_offset, d.next_offset) for d in entry.damaged]
     return segment
 
@@ -184,19 +192,19 @@ class _Scan:
         if snapshot is None and found.checkpoint is not None and not checkpoint.has_producers:
             self._producers_from = checkpoint.recovery_point
 
-    def run(self, local: dict[int, int], archived: dict[int, int], deleted: set[int]) -> None:
+    def run(self, local: dict[int, FileStamp], archived: dict[int, FileStamp], deleted: set[int]) -> None:
         found = self._found
         found.was_scanned = True
         found.epochs = LeaderEpochs(self._known_epochs)
-        places = [(base, size, False) for base, size in local.items()]
-        places += [(base, size, True) for base, size in archived.items()]
+        places = [(base, stamp, False) for base, stamp in local.items()]
+        places += [(base, stamp, True) for base, stamp in archived.items()]
         places.sort()
         if self._snapshot is not None:
             found.producers.restore(self._snapshot.producers)
             found.producers.cut(self._producers_from)
         bases = [place[0] for place in places]
-        for (base, size, is_archived), next_base in zip(places, [*bases[1:], NO_LIMIT], strict=False):
-            found.segments.append(self._open(base, size, is_archived=is_archived, next_base=next_base))
+        for (base, stamp, is_archived), next_base in zip(places, [*bases[1:], NO_LIMIT], strict=False):
+            found.segments.append(self._open(base, stamp, is_archived=is_archived, next_base=next_base))
         if not found.segments:
             found.segments.append(Segment(found.directory, self._checkpoint.end_offset))
         if found.segments[-1].is_archived:
@@ -216,24 +224,25 @@ class _Scan:
         found.start_offset = max(checkpoint.start_offset, found.segments[0].base_offset)
         found.start_offset = min(found.start_offset, found.end_offset)
 
-    def _open(self, base: int, size: int, *, is_archived: bool, next_base: int) -> Segment:
+    def _open(self, base: int, stamp: FileStamp, *, is_archived: bool, next_base: int) -> Segment:
         entry = self._entries.get(base)
+        is_last = next_base == NO_LIMIT
         vouched_to = min(self._checkpoint.recovery_point, self._producers_from, next_base)
-        is_vouched = entry is not None and entry.next_offset <= vouched_to
-        if entry is not None and is_vouched and entry.size == size and next_base != NO_LIMIT:
-            return _from_entry(self._found, entry, is_archived=is_archived)
-        if entry is not None and is_vouched and entry.size <= size and next_base == NO_LIMIT:
+        if entry is not None and entry.next_offset <= vouched_to:
             segment = _from_entry(self._found, entry, is_archived=is_archived)
-            if self._load_indexes(segment):
+            if not is_last and _is_same(entry, stamp) and entry.modified_ns:
+                return segment
+            if is_last and entry.size <= stamp.size and self._load_indexes(segment):
                 # The active segment at the time of the checkpoint: only what was added since is scanned.
-                return self._scan(segment, size, next_base)
+                return self._scan(segment, stamp.size, next_base)
         segment = Segment(self._found.archive_directory if is_archived else self._found.directory, base)
         segment.is_archived = is_archived
         # Compaction may have replaced a sealed segment after the checkpoint was written.
-        segment.is_compacted = next_base != NO_LIMIT
+        segment.is_compacted = not is_last
+        segment.modified_ns = 0 if is_last else stamp.modified_ns
         segment.first_append_ms = entry.first_append_ms if entry is not None else -1
         segment.start_indexes()
-        return self._scan(segment, size, next_base)
+        return self._scan(segment, stamp.size, next_base)
 
     def _load_indexes(self, segment: Segment) -> bool:
         if not segment.size:

@@ -52,6 +52,7 @@ class Segment:
         "is_compacted",
         "max_timestamp",
         "max_timestamp_offset",
+        "modified_ns",
         "next_offset",
         "offsets",
         "size",
@@ -71,6 +72,8 @@ class Segment:
         self.max_timestamp_offset = base_offset
         """Base offset of the first batch that has it."""
         self.first_append_ms = -1
+        self.modified_ns = 0
+        """When the file was last written; 0 as long as it grows."""
         self.is_compacted = False
         self.is_archived = False
         self.offsets: SparseIndex | None = None

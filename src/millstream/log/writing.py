@@ -223,6 +223,7 @@ class WritableLog:
         self._create(new)
         with suppress(OSError):  # indexes can be rebuilt; a full disk is no reason to refuse the roll
             old.save_indexes()
+        self._stamp(old)
         if old.size > self._synced_position:
             self._sealed_unsynced.append(old)
         self._segments.append(new)
@@ -324,6 +325,7 @@ class WritableLog:
             return
         if clean:
             self._sync_now()
+            self._stamp(self._active)
             self.checkpoint()
         self._is_closed = True
         for segment in self._segments:
@@ -346,6 +348,11 @@ class WritableLog:
     def _save_checkpoint(self, checkpoint: Checkpoint) -> None:
         save_checkpoint(self._directory, checkpoint)
         self._saved = checkpoint
+
+    def _stamp(self, segment: Segment) -> None:
+        """The segment won't be written to any more: note by what its file is known again."""
+        with suppress(OSError):
+            segment.modified_ns = os.stat(segment.file.path).st_mtime_ns
 
     def _sync_now(self) -> None:
         mark = self.begin_sync()
@@ -376,6 +383,7 @@ class WritableLog:
         elif segment.offsets is None:
             segment.start_indexes()
         self._is_writing = True
+        self._active.modified_ns = 0
         with suppress(OSError):  # it only helps recovery to tell a damaged epoch from a real one
             self._save_checkpoint(self._checkpoint_now())
 

@@ -19,6 +19,7 @@ from millstream.server.budget import ByteBudget
 from millstream.server.session import KafkaSession
 
 SWEEP_SECONDS = 5.0
+CONTENDED_SWEEP_SECONDS = 0.2
 STALL_SECONDS = 30.0
 IDLE_MEMORY_SECONDS = 10.0
 
@@ -135,18 +136,15 @@ class KafkaDoor:
                 session.last_active = now  # it reads, if slowly
             self._look_at(session, now, idle_max)
         delay = min(SWEEP_SECONDS, max(idle_max / 2, 0.05))
+        if self.budget.is_contended:
+            self._make_room(now)
+            delay = min(delay, CONTENDED_SWEEP_SECONDS)
         self._sweeper = self.loop.call_later(delay, self._sweep)
 
     def _look_at(self, session: KafkaSession, now: float, idle_max: float) -> None:
         idle = now - session.last_active
-        # One that waits for room and has none does no harm; those that have some could all wait for one another.
-        may_stall = session.is_awaiting_budget and not session.has_budget
-        if session.request_began is not None and not may_stall and idle > STALL_SECONDS:
+        if session.request_began is not None and not session.is_awaiting_budget and idle > STALL_SECONDS:
             session.abort(f"a request was begun and not finished for {STALL_SECONDS:g} s")
-        elif self._keeps_others_waiting(session, now):
-            session.abort(
-                f"a request took more than {STALL_SECONDS:g} s to come, while others wait for its room"
-            )
         elif session.is_closing or (session.unsent and idle > idle_max):
             if idle > STALL_SECONDS:
                 session.abort("the client does not read what it was sent")
@@ -157,11 +155,21 @@ class KafkaDoor:
                 session.let_go_of_idle_memory()
             session.go_on()
 
-    def _keeps_others_waiting(self, session: KafkaSession, now: float) -> bool:
-        began = session.request_began
-        if began is None or not session.has_budget or session.is_awaiting_budget:
-            return False
-        return now - began > STALL_SECONDS and self.budget.is_contended
+    def _make_room(self, now: float) -> None:
+        """Of the requests that are long in coming the largest makes way, for others wait for its room.
+
+        It may be trickling in; or all that have some room wait for more, and would do so for ever.
+        """
+        slow = [
+            session
+            for session in self._sessions
+            if session.request_began is not None and now - session.request_began > STALL_SECONDS
+        ]
+        largest = max(slow, key=lambda session: session.budget_taken, default=None)
+        if largest is not None and largest.budget_taken:
+            largest.abort(
+                f"a request took more than {STALL_SECONDS:g} s to come, while others wait for its room"
+            )
 
 
 def _descriptors_for_clients() -> int:

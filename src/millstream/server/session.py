@@ -364,9 +364,9 @@ class KafkaSession(asyncio.BufferedProtocol):
         return self._is_awaiting_budget
 
     @property
-    def has_budget(self) -> bool:
-        """Whether it has taken some of the room that all connections share."""
-        return self._buffer.capacity > CAPACITY_MIN
+    def budget_taken(self) -> int:
+        """Bytes it has taken of the room that all connections share."""
+        return self._buffer.capacity - CAPACITY_MIN
 
     def close(self, reason: str) -> None:
         if not self._is_closed:

@@ -46,16 +46,23 @@ class NodeProcess:
         *,
         wrapper: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        ports: Mapping[str, int] | None = None,
         errors: Path | None = None,
     ) -> None:
+        """`ports` are those of `kafka`, `amqp` and `http`; a free one is taken where none is named."""
         self.data = data
         self.settings = dict(settings or {})
         self.wrapper = list(wrapper)
         self.environment = dict(environment or {})
         self.errors = errors or data.parent / f"{data.name}.stderr"
         self.starts = 0
-        self._addresses = {"kafka": "", "amqp": "", "http": ""}
+        self._ports = {"kafka": 0, "amqp": 0, "http": 0, **(ports or {})}
+        self._addresses: dict[str, str] = {}
         self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def ports(self) -> Mapping[str, int]:
+        return self._ports
 
     @property
     def bootstrap_servers(self) -> str:
@@ -103,8 +110,8 @@ class NodeProcess:
     def launch(self) -> None:
         """Start without waiting."""
         command = [*self.wrapper, sys.executable, "-m", "millstream.cli.main", "up", "--data", str(self.data)]
-        for name, address in self._addresses.items():
-            command += [f"--{name}-port", address.rpartition(":")[2] or "0"]
+        for name, port in self._ports.items():
+            command += [f"--{name}-port", str(port)]
         for setting, value in self.settings.items():
             command += ["--set", f"{setting}={value}"]
         self.starts += 1
@@ -139,7 +146,8 @@ class NodeProcess:
             said = self.said
             code = self.kill()
             raise NodeDidNotStart(code, said)
-        self._addresses = dict(zip(("kafka", "amqp", "http"), ready.groups(), strict=True))
+        self._addresses = dict(zip(self._ports, ready.groups(), strict=True))
+        self._ports = {name: int(address.rpartition(":")[2]) for name, address in self._addresses.items()}
 
     def stop(self) -> int:
         """SIGTERM, as an operator would; returns the exit code."""
