@@ -48,7 +48,7 @@ def values(records: Iterable[ReceivedRecord]) -> list[int]:
         (LastRecords(0), []),
         (End(), []),
     ],
-    ids=str,
+    ids=lambda value: "a time" if isinstance(value, AtTime) else str(value),
 )
 def test_reading_starts_where_it_is_told_and_stops_at_the_end(
     connection: Connection, session: AdminSession, topic: str, start: Position, expected: list[int]

@@ -44,7 +44,7 @@ def partition(connection: Connection, session: AdminSession, topic: str, group: 
         (ShiftBy(-1), 5, 1, 0),
         (ShiftBy(99), 10, 0, 4),
     ],
-    ids=str,
+    ids=lambda value: "a time" if isinstance(value, AtTime) else str(value),
 )
 def test_the_plan_says_what_is_read_again_and_what_is_skipped(
     session: AdminSession,

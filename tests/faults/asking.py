@@ -178,6 +178,8 @@ class Asking:
             accepted(found.error_code)
             batches = decode(found.records)
             assert batches, f"{topic}-{partition}: nothing at {offset}, though the end is {high}"
+            reached = batches[-1].last_offset
+            assert reached >= offset, f"{topic}-{partition}: a fetch at {offset} gave what ends at {reached}"
             for batch in batches:
                 assert batch.crc_holds, (
                     f"{topic}-{partition}: a batch at {batch.base_offset} is not as it was sent"

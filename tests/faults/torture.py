@@ -191,6 +191,7 @@ def main() -> int:
     try:
         while is_valid and time.monotonic() < deadline:
             number += 1
+            is_valid = False
             result = torture.round(number, min(ROUND_SECONDS, max(5.0, deadline - time.monotonic())))
             is_valid = result.verdict.is_valid and not result.problems
             say(f"round {number}: {result.kills} kills\n{result.verdict.describe()}")

@@ -3,8 +3,11 @@
 Why: this is the spine; every record of the system passes through `append` and `read`.
 Invariants: start_offset <= high_watermark <= end_offset; what lies below the high watermark is as safe as
 `log.fsync` promises; segments are in offset order, archived ones first, then sealed ones, then the active one;
-what is dropped is only renamed here, and unlinked by whoever is handed the paths.
-One thread owns a log.
+what is dropped is only renamed here, and unlinked by whoever is handed the paths: `expire`, `destroy`,
+`apply_compaction` and `finish_archive_copy` return them.
+One thread owns a log. What would keep it waiting is done elsewhere, in two steps: `begin_sync` and `end_sync`
+around the flusher's work, `compaction_plan` and `apply_compaction` around the compactor's, `take_archive_copies`
+and `finish_archive_copy` (or `abandon_archive_copy`) around a copy to another device.
 """
 
 import os

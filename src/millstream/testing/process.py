@@ -24,6 +24,7 @@ from pathlib import Path
 
 START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 120.0
+END_SECONDS_MAX = 10.0
 _READY = re.compile(r"millstream ready kafka=(\S+) amqp=(\S+) http=(\S+)")
 
 
@@ -122,7 +123,7 @@ class NodeProcess:
                 stderr=errors,
                 stdin=subprocess.DEVNULL,
                 text=True,
-                env={**os.environ, **self.environment},
+                env={**os.environ, "PYTHONFAULTHANDLER": "1", **self.environment},
                 start_new_session=True,
             )
 
@@ -142,10 +143,12 @@ class NodeProcess:
             ready = _READY.match(lines.get(timeout=seconds))
         except queue.Empty:
             ready = None
+            self.signal(signal.SIGABRT)  # to say where it was
         if ready is None:
-            said = self.said
+            with suppress(subprocess.TimeoutExpired):
+                self.wait(END_SECONDS_MAX)  # it has said its last words; let it have its own exit code
             code = self.kill()
-            raise NodeDidNotStart(code, said)
+            raise NodeDidNotStart(code, self.said)
         self._addresses = dict(zip(self._ports, ready.groups(), strict=True))
         self._ports = {name: int(address.rpartition(":")[2]) for name, address in self._addresses.items()}
 
