@@ -163,7 +163,7 @@ class TestTail:
             (["--from", "beginning", "--count", "2"], "ab"),
             (["--from", "end", "--count", "0"], ""),
         ],
-        ids=str,
+        ids=lambda value: str(value).partition("@")[0],
     )
     def test_reading_starts_at_a_place(
         self, run: Run, connection: Connection, topic: str, where: list[str], expected: str

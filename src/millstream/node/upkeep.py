@@ -131,8 +131,12 @@ class Upkeep:
             self._janitor.submit(remove_tree, path)
 
     async def _checkpoint(self) -> None:
+        """Remember how far each log is safe; forget producers and mapped memory that nobody used lately."""
+        idle_ms_max = self._broker.settings.producer_id_expiration_ms
+        self._broker.storage.files.drop_windows()
         async for log in self._each_log():
             with _others_go_on("the checkpoint", log):
+                log.producers.expire(self._broker.clock.now_ms(), idle_ms_max)
                 log.checkpoint()
 
     async def _clean(self) -> None:
