@@ -2,6 +2,7 @@
 
 import os
 import time
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -70,10 +71,14 @@ def test_no_compaction_outlives_its_node(make_node, ask):
     node.start()
     client = ask(node)
     client.create_topic("table", config={**COMPACTED, "segment.bytes": "1000000"})
-    for number in range(1_000):
-        put(client, number, keys=10_000, size=2_000)
+    numbers = count()
 
-    child = eventually(lambda: children_of(node.node_pid), every_s=0.001)[0]
+    def compacting():
+        """Goes on writing, so that there is always something to compact."""
+        put(client, next(numbers), keys=10_000, size=2_000)
+        return children_of(node.node_pid)
+
+    child = eventually(compacting, every_s=0.001)[0]
     node.signal(9)
     node.wait()
 
