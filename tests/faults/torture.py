@@ -58,6 +58,7 @@ class Torture:
         self._directory = directory
         self._chance = random.Random(seed)
         self.node = NodeProcess(directory / "data", {**SETTINGS, **(settings or {})})
+        self._readers = Crew()
 
     def round(self, number: int, seconds: float) -> Round:
         path = self._directory / f"history-{number}.jsonl"
@@ -74,6 +75,7 @@ class Torture:
             self._settle(crew, history, topics, number)
         finally:
             crew.dismiss()
+            self._readers.dismiss()
             history.close()
         return Round(
             verdict=check(read_history(path)), kills=kills, problems=tuple(crew.problems), history=path
